@@ -1,0 +1,43 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: setup demo test test-slow lint format docs benchmark clean
+
+setup: $(STAMP)
+
+# Without the venv module (Debian ships it apart) virtualenv from pip does the same.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; \
+	  $(PYTHON) -m pip install --quiet --target .bootstrap virtualenv && \
+	  PYTHONPATH=.bootstrap $(PYTHON) -m virtualenv --quiet .venv; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/mdpnewton run demo --out runs/demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2
+
+test-slow: setup
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet
+
+benchmark: setup
+	$(BIN)/python benchmarks/dense_terms.py
+	$(BIN)/python benchmarks/sparse_grid.py
+
+clean:
+	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,133 @@
+"""The Markov chain that a policy makes of a finite MDP, and its two linear solves."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse import linalg as sparse_linalg
+
+from mdpnewton.mdp import FiniteMDP
+
+DIRECT_FILL = 2e8  # entries of a banded LU factor that "auto" still accepts
+ITERATIVE_TOLERANCE = 1e-13
+
+
+class ClosedLoop:
+    r"""Values and occupancies of a finite MDP under action probabilities.
+
+    With $P_\pi(s'|s) = \sum_a \pi(a|s) P(s'|s,a)$, everything is a solve with
+    $I - \gamma P_\pi$ (values look forward) or its transpose (occupancies look back). The
+    matrix is factorised once; nothing of size S x S is formed for a sparse MDP.
+
+    Args:
+        mdp: The problem.
+        probabilities: $\pi(a|s)$, shape (S, A).
+    """
+
+    def __init__(self, mdp: FiniteMDP, probabilities: np.ndarray):
+        self.mdp = mdp
+        self.probabilities = np.asarray(probabilities, dtype=float)
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        """V(s), eq. (3), shape (S,)."""
+        return self.accumulate((self.probabilities * self.mdp.reward).sum(axis=1))
+
+    @cached_property
+    def action_value(self) -> np.ndarray:
+        """Q(s, a), eq. (4), shape (S, A)."""
+        return self.mdp.reward + self.mdp.discount * self.expected_next(self.value)
+
+    @cached_property
+    def advantage(self) -> np.ndarray:
+        """A(s, a) = Q(s, a) - V(s), shape (S, A)."""
+        return self.action_value - self.value[:, None]
+
+    @cached_property
+    def occupancy(self) -> np.ndarray:
+        """Discounted visits p_gamma(s, a), eq. (7), shape (S, A)."""
+        return self.visits(self.mdp.start)[:, None] * self.probabilities
+
+    @property
+    def objective(self) -> float:
+        """U = E V(s_1), eq. (1)."""
+        return float(self.mdp.start @ self.value)
+
+    def accumulate(self, x: np.ndarray) -> np.ndarray:
+        """Discounted sum of `x` from each state on, (I - gamma P_pi)^-1 x; x is (S, ...)."""
+        return self._solve(x, False)
+
+    def visits(self, x: np.ndarray) -> np.ndarray:
+        """Discounted visits when started from `x`, (I - gamma P_pi)^-T x; x is (S, ...)."""
+        return self._solve(x, True)
+
+    def expected_next(self, x: np.ndarray) -> np.ndarray:
+        """E[x(s') | s, a] for x of shape (S, ...), as (S, A, ...)."""
+        n_states, n_actions = self.mdp.reward.shape
+        product = self.mdp.transition_matrix @ x.reshape(n_states, -1)
+        return product.reshape(n_states, n_actions, *x.shape[1:])
+
+    def flow(self, x: np.ndarray) -> np.ndarray:
+        """Mass that pairs with mass `x` (S, A) send to each next state, (S,)."""
+        return self.mdp.transition_matrix.T @ x.ravel()
+
+    @cached_property
+    def _system(self) -> Any:
+        n_states, n_actions = self.mdp.reward.shape
+        if not self.mdp.is_sparse:
+            closed = np.einsum("sa,sat->st", self.probabilities, self.mdp.transition)
+            return np.eye(n_states) - self.mdp.discount * closed
+        select = sparse.csr_array(
+            (
+                self.probabilities.ravel(),
+                np.arange(n_states * n_actions),
+                np.arange(n_states + 1) * n_actions,
+            ),
+            shape=(n_states, n_states * n_actions),
+        )
+        closed = select @ self.mdp.transition
+        return sparse.csr_array(sparse.eye_array(n_states) - self.mdp.discount * closed)
+
+    @cached_property
+    def _solve(self) -> Callable[[np.ndarray, bool], np.ndarray]:
+        system = self._system
+        if not self.mdp.is_sparse:
+            factor = scipy.linalg.lu_factor(system)
+            return lambda x, transposed: scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+        if self.mdp.linear_solver == "direct" or (
+            self.mdp.linear_solver == "auto" and _banded_fill(system) <= DIRECT_FILL
+        ):
+            direct = sparse_linalg.splu(sparse.csc_array(system))
+            return lambda x, transposed: direct.solve(x, trans="T" if transposed else "N")
+        return lambda x, transposed: _iterate(system.T if transposed else system, x)
+
+
+def _banded_fill(system: Any) -> float:
+    """Entries of an LU factor inside the band that reverse Cuthill-McKee finds."""
+    order = csgraph.reverse_cuthill_mckee(sparse.csr_array(system), symmetric_mode=False)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order), dtype=order.dtype)
+    entries = system.tocoo()
+    bandwidth = np.abs(position[entries.row].astype(int) - position[entries.col]).max(initial=0)
+    return 2.0 * (bandwidth + 1) * len(order)
+
+
+def _iterate(system: Any, x: np.ndarray) -> np.ndarray:
+    columns = x.reshape(len(x), -1)
+    solved = np.empty_like(columns)
+    for j, column in enumerate(columns.T):
+        solved[:, j], failed = sparse_linalg.bicgstab(
+            system, column, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
+        )
+        residual = np.linalg.norm(column - system @ solved[:, j])
+        if failed and residual > 1e-10 * np.linalg.norm(column):
+            raise ArithmeticError(
+                f"BiCGSTAB left a relative residual of "
+                f"{residual / np.linalg.norm(column):.2g} on the closed loop of {len(x)} states; "
+                f"pass `FiniteMDP(..., linear_solver='direct')`."
+            )
+    return solved.reshape(x.shape)

@@ -1,0 +1,77 @@
+"""What crosses the layers: the weights that an evaluator gives to state-action pairs."""
+
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PyTree
+
+from mdpnewton.closed_loop import ClosedLoop
+
+
+class WeightedPairs(eqx.Module):
+    """n states with k actions each, and the three weights an evaluator gives every pair.
+
+    Sampled pairs have k = 1; an exact finite evaluator lists every action of every state.
+    The weights contain the occupancy already. Nothing is ever differentiated through them.
+
+    Attributes:
+        states: Leading axis n.
+        actions: Leading axes n, k.
+        occupancy: p_gamma(s, a), eq. (7).
+        value: p_gamma(s, a) Q(s, a), eq. (16).
+        advantage: p_gamma(s, a) A(s, a), Theorem 4.
+        objective: U(w), known exactly or estimated.
+        complete: Whether the k actions of a state are all its actions, so that sums over
+            them are expectations. It allows exact shortcuts, never approximations.
+        closed_loop: The chain behind an exact finite evaluation, else None. H12 and the
+            full Hessian need it.
+    """
+
+    states: PyTree[Array]
+    actions: PyTree[Array]
+    occupancy: Float[Array, "n k"]
+    value: Float[Array, "n k"]
+    advantage: Float[Array, "n k"]
+    objective: float
+    complete: bool = eqx.field(static=True, default=False)
+    closed_loop: ClosedLoop | None = None
+
+    def __check_init__(self) -> None:
+        shape = self.occupancy.shape
+        if len(shape) != 2:
+            raise ValueError(
+                f"`WeightedPairs(occupancy=...)` needs shape (states, actions per state), got "
+                f"{shape}; for one action a state add an axis: `occupancy[:, None]`."
+            )
+        for name in ("value", "advantage"):
+            if getattr(self, name).shape != shape:
+                raise ValueError(
+                    f"`WeightedPairs({name}=...)` needs one weight a pair: expected shape "
+                    f"{shape} to match `occupancy`, got {getattr(self, name).shape}."
+                )
+        for name, lead in (("states", shape[:1]), ("actions", shape)):
+            for leaf in jax.tree.leaves(getattr(self, name)):
+                if leaf.shape[: len(lead)] != lead:
+                    raise ValueError(
+                        f"`WeightedPairs({name}=...)` needs leading axes {lead} to match "
+                        f"`occupancy`, got shape {leaf.shape}."
+                    )
+
+    @property
+    def baseline(self) -> Float[Array, "n k"]:
+        """p_gamma(s, a) V(s): what `value` is above `advantage`, eq. (45)."""
+        return self.value - self.advantage
+
+
+Evaluation = WeightedPairs
+
+
+class Evaluator(Protocol):
+    """Turns a policy at `w` into an evaluation. Exact evaluators ignore the key."""
+
+    def evaluate(self, key: Any, policy: Any, w: PyTree) -> Evaluation:
+        """The weighted pairs at `w`."""
+
+    def objective(self, key: Any, policy: Any, w: PyTree) -> float:
+        """U(w) alone: what a line search asks for."""

@@ -1,0 +1,186 @@
+"""H12 and the full Hessian of the objective, for exact finite evaluations.
+
+H12 needs the gradient of V in every state, which no sampled evaluation has.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from mdpnewton.closed_loop import ClosedLoop
+from mdpnewton.curvature import Curvature, curvature, gradient, log_probs, scores
+from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.policies import Policy
+
+
+def score_table(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
+    """grad log pi(a|s) of every pair over the flattened parameters, (S, A, n)."""
+    leaves = jax.tree.leaves(_scores(policy, w, pairs.states, pairs.actions))
+    lead = pairs.occupancy.shape
+    return np.concatenate([np.asarray(leaf).reshape(*lead, -1) for leaf in leaves], axis=2)
+
+
+def value_gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
+    """grad V(s) in every state, Lemma 1, eq. (37), shape (S, n)."""
+    return _value_gradient(_closed_loop(pairs), score_table(policy, w, pairs))
+
+
+def cross_term(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
+    """H12 = sum p_gamma grad log pi grad' Q, eq. (20), as a dense (n, n) matrix."""
+    loop, table = _closed_loop(pairs), score_table(policy, w, pairs)
+    n = table.shape[2]
+    # eq. (23): grad Q(s, a) = gamma E[grad V(s')].
+    following = loop.mdp.discount * loop.expected_next(_value_gradient(loop, table))
+    weighted = table * loop.occupancy[:, :, None]
+    return weighted.reshape(-1, n).T @ following.reshape(-1, n)
+
+
+@dataclass(frozen=True)
+class PolicyHessian:
+    """sign * (H12 + H12') + local: the Hessian of U, Theorem 4, where local is A1 + A2.
+
+    An operator like `Curvature`. A product costs two solves with the closed loop and two
+    passes over the scores; nothing of size n x n or S x S is formed.
+    """
+
+    pairs: WeightedPairs
+    local: Curvature
+    sign: float = 1.0
+
+    @property
+    def w(self) -> PyTree:
+        """Where the Hessian is taken."""
+        return self.local.w
+
+    def __add__(self, other: Curvature) -> "PolicyHessian":
+        return replace(self, local=self.local + other)
+
+    def __neg__(self) -> "PolicyHessian":
+        return replace(self, local=-self.local, sign=-self.sign)
+
+    def mv(self, p: PyTree) -> PyTree:
+        """The exact product with p."""
+        loop, policy, w = _closed_loop(self.pairs), self.local.policy, self.w
+        states, actions = self.pairs.states, self.pairs.actions
+        along = np.asarray(_along(policy, w, states, actions, p))  # p' grad log pi(a|s)
+        gain = loop.probabilities * loop.action_value
+        gamma = loop.mdp.discount
+        value_along = loop.accumulate((gain * along).sum(axis=1))  # p' grad V(s)
+        ahead = loop.occupancy * gamma * loop.expected_next(value_along)  # H12 p
+        behind = loop.visits(gamma * loop.flow(loop.occupancy * along))  # H12' p
+        cotangent = jnp.asarray(ahead + behind[:, None] * gain)
+        cross = _against(policy, w, states, actions, cotangent)
+        return jax.tree.map(lambda x, y: x + self.sign * y, self.local.mv(p), cross)
+
+    def dense(self) -> Float[Array, "n n"]:
+        """The matrix, over the flattened parameters."""
+        cross = jnp.asarray(cross_term(self.local.policy, self.w, self.pairs))
+        return self.local.dense() + self.sign * (cross + cross.T)
+
+    def diagonal(self) -> PyTree:
+        """The diagonal, shaped like `w`."""
+        return ravel_pytree(self.w)[1](jnp.diagonal(self.dense()))
+
+    def blocks(self) -> list[Float[Array, "blocks m m"]]:
+        """For each leaf of `w` its diagonal blocks, over `policy.independent_axes`."""
+        return _diagonal_blocks(self.dense(), self.w, self.local.policy.independent_axes)
+
+
+@dataclass(frozen=True)
+class DifferencedHessian:
+    """Minus the Hessian of U, by differences of gradients: Appendix B.3, eq. (61).
+
+    Every product evaluates the policy anew beside `w`: this is the Hessian-free Newton method
+    that the paper compares with, exact or not as its evaluator is.
+
+    Attributes:
+        policy: The policy.
+        w: Where the Hessian is taken.
+        gradient: The policy gradient at `w`.
+        evaluator: Evaluates beside `w`.
+        key: The key for it: the same for every product.
+        epsilon: Step of the difference, relative to the norms of `w` and of the vector.
+    """
+
+    policy: Policy
+    w: PyTree
+    gradient: PyTree
+    evaluator: Evaluator
+    key: Any = None
+    epsilon: float = 1e-6
+
+    def mv(self, p: PyTree) -> PyTree:
+        """The product with p."""
+        flat, unravel = ravel_pytree(self.w)
+        vector = ravel_pytree(p)[0]
+        norm = float(jnp.linalg.norm(vector))
+        step = self.epsilon * (1 + float(jnp.linalg.norm(flat))) / (norm or 1.0)
+        moved = unravel(flat + step * vector)
+        pairs = self.evaluator.evaluate(self.key, self.policy, moved)
+        beside = gradient(self.policy, moved, pairs)
+        return jax.tree.map(lambda x, y: (x - y) / step, self.gradient, beside)
+
+    def dense(self) -> Float[Array, "n n"]:
+        """The matrix, one product a column."""
+        flat, unravel = ravel_pytree(self.w)
+        columns = [ravel_pytree(self.mv(unravel(e)))[0] for e in jnp.eye(flat.size)]
+        matrix = jnp.stack(columns)
+        return 0.5 * (matrix + matrix.T)
+
+    def diagonal(self) -> PyTree:
+        """The diagonal, shaped like `w`."""
+        return ravel_pytree(self.w)[1](jnp.diagonal(self.dense()))
+
+    def blocks(self) -> list[Float[Array, "blocks m m"]]:
+        """For each leaf of `w` its diagonal blocks, over `policy.independent_axes`."""
+        return _diagonal_blocks(self.dense(), self.w, self.policy.independent_axes)
+
+
+def policy_hessian(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PolicyHessian:
+    """The Hessian of U at `w`, Theorem 4, as an operator."""
+    _closed_loop(pairs)
+    return PolicyHessian(pairs, curvature(policy, w, pairs, "A1+A2"))
+
+
+def _closed_loop(pairs: WeightedPairs) -> ClosedLoop:
+    if pairs.closed_loop is None:
+        raise ValueError(
+            "H12 and the full Hessian need grad V in every state, which only an exact evaluation "
+            "of a finite MDP has; use `FiniteEvaluator`, or a Gauss-Newton method."
+        )
+    return pairs.closed_loop
+
+
+def _value_gradient(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
+    weights = loop.probabilities * loop.action_value
+    return loop.accumulate(np.einsum("sa,sai->si", weights, table))
+
+
+def _diagonal_blocks(matrix: Array, w: PyTree, independent_axes: int) -> list[Array]:
+    found, begin = [], 0
+    for leaf in jax.tree.leaves(w):
+        number = int(np.prod(leaf.shape[:independent_axes], dtype=int))
+        size = leaf.size // number
+        starts = begin + size * np.arange(number)
+        found.append(jnp.stack([matrix[i : i + size, i : i + size] for i in starts]))
+        begin += leaf.size
+    return found
+
+
+_scores = eqx.filter_jit(scores)
+
+
+@eqx.filter_jit
+def _along(policy: Policy, w: PyTree, states: Any, actions: Any, p: PyTree) -> Array:
+    return jax.jvp(lambda v: log_probs(policy, v, states, actions), (w,), (p,))[1]
+
+
+@eqx.filter_jit
+def _against(policy: Policy, w: PyTree, states: Any, actions: Any, cotangent: Array) -> PyTree:
+    return jax.vjp(lambda v: log_probs(policy, v, states, actions), w)[1](cotangent)[0]

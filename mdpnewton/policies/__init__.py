@@ -1,0 +1,25 @@
+"""Policies: `log_prob(w, state, action)`, `sample(key, w, state)`, and what they promise."""
+
+from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.categorical import (
+    Categorical,
+    Gibbs,
+    TabularSoftmax,
+    gibbs_over_successors,
+)
+from mdpnewton.policies.check import PolicyCheck, check_policy
+from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
+from mdpnewton.policies.reparametrized import Reparametrized
+
+__all__ = [
+    "Categorical",
+    "Gaussian",
+    "Gibbs",
+    "LinearGaussian",
+    "Policy",
+    "PolicyCheck",
+    "Reparametrized",
+    "TabularSoftmax",
+    "check_policy",
+    "gibbs_over_successors",
+]

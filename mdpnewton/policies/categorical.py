@@ -1,0 +1,148 @@
+"""Policies over finitely many actions, by their logits."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Scalar
+
+from mdpnewton.closed_loop import ClosedLoop
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.mdp import FiniteMDP
+from mdpnewton.policies.abstract import Policy
+
+
+class Categorical(Policy):
+    """A softmax of `logits(w, state)`; actions are the integers 0..A-1."""
+
+    @abstractmethod
+    def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
+        """One unnormalised log-probability an action."""
+
+    def log_prob(self, w: PyTree, state: Any, action: Int[Array, ""]) -> Scalar:
+        """log pi(action | state; w)."""
+        return jax.nn.log_softmax(self.logits(w, state))[action]
+
+    def sample(self, key: PRNGKeyArray, w: PyTree, state: Any) -> Int[Array, ""]:
+        """An action drawn from the softmax."""
+        return jax.random.categorical(key, self.logits(w, state))
+
+
+class Gibbs(Categorical):
+    r"""$\pi(a|s;w) \propto \exp(w^\top\phi(s,a))$, Section 3.1.
+
+    Attributes:
+        features: $\phi$: an array of shape (S, A, n) for states 0..S-1, or a function of the
+            state that returns shape (A, n).
+        n_features: n, needed only when `features` is a function.
+    """
+
+    features: Float[Array, "states actions n"] | Callable[[Any], Float[Array, "actions n"]]
+    n_features: int = eqx.field(static=True)
+    log_concave = True
+    blockwise_log_concave = True
+    constant_curvature = True
+
+    def __init__(self, features: Any, n_features: int | None = None):
+        if callable(features):
+            if n_features is None:
+                raise ValueError(
+                    "`Gibbs(features)` with a function needs the length of a feature vector: "
+                    "`Gibbs(features, n_features=...)`."
+                )
+            self.features, self.n_features = features, n_features
+            return
+        table = np.asarray(features, dtype=float)
+        if table.ndim != 3 or table.size == 0:
+            raise ValueError(
+                f"`Gibbs(features)` needs shape (states, actions, features), got {table.shape}."
+            )
+        if not np.isfinite(table).all():
+            raise ValueError("`Gibbs(features)` must be finite, but has NaN or infinite entries.")
+        self.features, self.n_features = jnp.asarray(table), table.shape[2]
+
+    @property
+    def table_shape(self) -> tuple[int, int] | None:
+        """(S, A) when the features are a table."""
+        return None if callable(self.features) else (self.features.shape[0], self.features.shape[1])
+
+    def logits(self, w: Float[Array, " n"], state: Any) -> Float[Array, " actions"]:
+        """phi(state, .) w."""
+        phi = self.features(state) if callable(self.features) else self.features[state]
+        return phi @ w
+
+    def initial_parameters(self) -> Float[Array, " n"]:
+        """Zeros: the uniform policy."""
+        return jnp.zeros(self.n_features)
+
+
+class TabularSoftmax(Categorical):
+    """A softmax with its own logits in every state: the richest policy, Theorem 6.
+
+    Attributes:
+        n_states: S.
+        n_actions: A.
+        reduced: Fix the last action's logit at zero, so that `w` has shape (S, A - 1) and H2
+            is not singular. Otherwise `w` is (S, A) and adding a constant to a row changes
+            nothing: solves then return the step of least norm, and say "singular".
+    """
+
+    n_states: int = eqx.field(static=True)
+    n_actions: int = eqx.field(static=True)
+    reduced: bool = eqx.field(static=True, default=False)
+    log_concave = True
+    blockwise_log_concave = True
+    constant_curvature = True
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """(S, A)."""
+        return self.n_states, self.n_actions
+
+    @property
+    def independent_axes(self) -> int:
+        """1: the rows of two states never meet."""
+        return 1
+
+    def logits(self, w: Float[Array, "states k"], state: Any) -> Float[Array, " actions"]:
+        """The row of the state."""
+        return jnp.append(w[state], 0.0) if self.reduced else w[state]
+
+    def initial_parameters(self) -> Float[Array, "states k"]:
+        """Zeros: the uniform policy."""
+        return jnp.zeros((self.n_states, self.n_actions - self.reduced))
+
+    def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
+        """log of the value weights, row by row, where they are all positive."""
+        listed = jnp.arange(self.n_actions)
+        if not (pairs.complete and pairs.value.shape == self.table_shape):
+            return None
+        if not (bool((pairs.actions == listed).all()) and bool((pairs.value > 0).all())):
+            return None  # the maximum of a row with a zero lies at infinity
+        logits = jnp.log(pairs.value)
+        if self.reduced:
+            return (logits - logits[:, -1:])[:, :-1]
+        return logits - logits.mean(axis=1, keepdims=True) + w.mean(axis=1, keepdims=True)
+
+
+def gibbs_over_successors(mdp: FiniteMDP, state_features: Any) -> Gibbs:
+    r"""Gibbs policy that looks one step ahead: $\pi(a|s;w) \propto \exp(w^\top\phi(s'))$.
+
+    The policy of the mazes of Section 3.3. Where the successor $s'$ is random, its expected
+    features $E[\phi(s')|s,a]$ take its place.
+
+    Args:
+        mdp: Gives the successors.
+        state_features: $\phi$, shape (S, n).
+    """
+    features = np.asarray(state_features, dtype=float)
+    if features.ndim != 2 or features.shape[0] != mdp.n_states:
+        raise ValueError(
+            f"`gibbs_over_successors(state_features=...)` needs shape ({mdp.n_states}, n), one "
+            f"row a state, got {features.shape}."
+        )
+    return Gibbs(ClosedLoop(mdp, np.empty(0)).expected_next(features))

@@ -1,0 +1,157 @@
+"""Gaussian policies over continuous actions, with a mean linear in features of the state."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.policies.abstract import Policy
+
+Features = Callable[[Any], Float[Array, " d"]]
+Scale = Literal["log_sigma", "precision", "precision_root", "sigma"]
+
+
+def _identity(state: Any) -> Any:
+    return state
+
+
+class LinearGaussian(Policy):
+    r"""$\pi(a|s;w) = N(a \,|\, w\,\phi(s), \Sigma)$ with $\Sigma$ fixed, Section 3.1.
+
+    `w` has shape (k, d): one row an action dimension.
+
+    Attributes:
+        covariance: $\Sigma$, shape (k, k), positive definite.
+        n_features: d.
+        features: $\phi$ from a state to shape (d,); the state itself by default.
+    """
+
+    covariance: Float[Array, "k k"]
+    precision: Float[Array, "k k"]
+    n_features: int = eqx.field(static=True)
+    features: Features = eqx.field(static=True)
+    log_concave = True
+    blockwise_log_concave = True
+    constant_curvature = True
+
+    def __init__(self, covariance: Any, n_features: int, features: Features = _identity):
+        matrix = np.atleast_2d(np.asarray(covariance, dtype=float))
+        symmetric = matrix.ndim == 2 and matrix.shape == matrix.shape[::-1]
+        if not symmetric or not np.allclose(matrix, matrix.T):
+            raise ValueError(
+                f"`LinearGaussian(covariance=...)` needs a symmetric (k, k) matrix, got shape "
+                f"{matrix.shape}."
+            )
+        if not np.linalg.eigvalsh(matrix).min() > 0:
+            raise ValueError("`LinearGaussian(covariance=...)` must be positive definite.")
+        self.covariance = jnp.asarray(matrix)
+        self.precision = jnp.asarray(np.linalg.inv(matrix))
+        self.n_features, self.features = n_features, features
+
+    def log_prob(self, w: Float[Array, "k d"], state: Any, action: Float[Array, " k"]) -> Scalar:
+        """The log-density of the action."""
+        error = action - w @ self.features(state)
+        _, log_det = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)
+        return -0.5 * (error @ self.precision @ error + log_det)
+
+    def sample(self, key: PRNGKeyArray, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
+        """The mean plus correlated noise."""
+        noise = jax.random.normal(key, self.covariance.shape[:1])
+        return w @ self.features(state) + jnp.linalg.cholesky(self.covariance) @ noise
+
+    def initial_parameters(self) -> Float[Array, "k d"]:
+        """Zeros: mean zero everywhere."""
+        return jnp.zeros((self.covariance.shape[0], self.n_features))
+
+    def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
+        """The value-weighted least-squares fit of the actions."""
+        return _weighted_fit(self.features, w, pairs)
+
+
+class Gaussian(Policy):
+    r"""$\pi(a|s;w) = N(a \,|\, M\phi(s), \mathrm{diag}(\sigma^2))$ with both learnt.
+
+    `w` is `{"mean": (k, d), "scale": (k,)}`. The scale is one of: `log_sigma`; `precision`,
+    $\sigma^{-2}$; `precision_root`, $L = \sigma^{-1}$ as in Section 6.6; `sigma`. All but
+    `sigma` are concave in the scale block; none is jointly concave, Section 4.2.1.
+
+    Attributes:
+        n_actions: k, the dimension of an action.
+        n_features: d.
+        features: $\phi$ from a state to shape (d,); the state itself by default.
+        scale: Which parameter the scale block holds.
+    """
+
+    n_actions: int = eqx.field(static=True)
+    n_features: int = eqx.field(static=True)
+    features: Features = eqx.field(static=True, default=_identity)
+    scale: Scale = eqx.field(static=True, default="log_sigma")
+    log_concave = False
+    constant_curvature = False
+
+    def __check_init__(self) -> None:
+        if self.scale not in _LOG_SIGMA:
+            raise ValueError(
+                f"`Gaussian(scale=...)` must be one of {', '.join(_LOG_SIGMA)}, got {self.scale!r}."
+            )
+
+    @property
+    def blockwise_log_concave(self) -> bool:
+        """False for `sigma` alone."""
+        return self.scale != "sigma"
+
+    def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
+        """The log-density of the action."""
+        log_sigma = _LOG_SIGMA[self.scale](w["scale"])
+        error = (action - w["mean"] @ self.features(state)) * jnp.exp(-log_sigma)
+        return -jnp.sum(0.5 * error**2 + log_sigma) - 0.5 * self.n_actions * jnp.log(2 * jnp.pi)
+
+    def sample(self, key: PRNGKeyArray, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
+        """The mean plus independent noise."""
+        sigma = jnp.exp(_LOG_SIGMA[self.scale](w["scale"]))
+        noise = jax.random.normal(key, (self.n_actions,))
+        return w["mean"] @ self.features(state) + sigma * noise
+
+    def initial_parameters(self) -> dict[str, Array]:
+        """Mean zero, sigma one."""
+        scale = jnp.zeros if self.scale == "log_sigma" else jnp.ones
+        return {
+            "mean": jnp.zeros((self.n_actions, self.n_features)),
+            "scale": scale(self.n_actions),
+        }
+
+    def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
+        """Weighted least squares for the mean, then the weighted variance about it."""
+        mean = _weighted_fit(self.features, w["mean"], pairs)
+        phi = jax.vmap(self.features)(pairs.states)
+        error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
+        variance = jnp.einsum("nj,njk->k", pairs.value, error**2) / pairs.value.sum()
+        return {"mean": mean, "scale": _FROM_VARIANCE[self.scale](variance)}
+
+
+_LOG_SIGMA: dict[str, Callable[[Array], Array]] = {
+    "log_sigma": lambda scale: scale,
+    "precision": lambda scale: -0.5 * jnp.log(scale),
+    "precision_root": lambda scale: -jnp.log(scale),
+    "sigma": jnp.log,
+}
+_FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
+    "log_sigma": lambda variance: 0.5 * jnp.log(variance),
+    "precision": lambda variance: 1 / variance,
+    "precision_root": lambda variance: 1 / jnp.sqrt(variance),
+    "sigma": jnp.sqrt,
+}
+
+
+def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:
+    """Argmin over M of sum c_i |a_i - M phi_i|^2, of least change where it is not unique."""
+    phi = jax.vmap(features)(pairs.states)
+    error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
+    moment = jnp.einsum("nj,nd,ne->de", pairs.value, phi, phi)
+    target = jnp.einsum("nj,njk,nd->dk", pairs.value, error, phi)
+    return mean + jnp.linalg.lstsq(moment, target)[0].T

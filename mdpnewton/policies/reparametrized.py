@@ -1,0 +1,80 @@
+"""The same policy seen through an affine change of its parameters."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
+
+from mdpnewton.policies.abstract import Policy
+
+
+class Reparametrized(Policy):
+    r"""$\tilde\pi(a|s;v) = \pi(a|s; T v + t)$ with T non-singular, Theorem 8.
+
+    `v` is a flat vector; `original(v)` are the parameters of the policy inside.
+
+    Attributes:
+        policy: The policy inside.
+        matrix: T, shape (n, n).
+        offset: t, shape (n,); zero by default.
+    """
+
+    policy: Policy
+    matrix: Float[Array, "n n"]
+    offset: Float[Array, " n"]
+
+    def __init__(self, policy: Policy, matrix: Any, offset: Any = None):
+        n = ravel_pytree(policy.initial_parameters())[0].size
+        matrix = np.asarray(matrix, dtype=float)
+        if matrix.shape != (n, n):
+            raise ValueError(
+                f"`Reparametrized(matrix=...)` needs shape ({n}, {n}) for a policy with {n} "
+                f"parameters, got {matrix.shape}."
+            )
+        if not np.linalg.matrix_rank(matrix) == n:
+            raise ValueError("`Reparametrized(matrix=...)` must be non-singular.")
+        self.policy, self.matrix = policy, jnp.asarray(matrix)
+        self.offset = jnp.zeros(n) if offset is None else jnp.asarray(offset, dtype=float)
+
+    @property
+    def log_concave(self) -> bool:
+        """As the policy inside: an affine map keeps concavity."""
+        return self.policy.log_concave
+
+    @property
+    def blockwise_log_concave(self) -> bool:
+        """As joint concavity inside: the map mixes the blocks."""
+        return self.policy.log_concave
+
+    @property
+    def constant_curvature(self) -> bool:
+        """As the policy inside."""
+        return self.policy.constant_curvature
+
+    @property
+    def table_shape(self) -> tuple[int, int] | None:
+        """As the policy inside."""
+        return getattr(self.policy, "table_shape", None)
+
+    def original(self, v: Float[Array, " n"]) -> PyTree:
+        """The parameters T v + t of the policy inside."""
+        unravel = ravel_pytree(self.policy.initial_parameters())[1]
+        return unravel(self.matrix @ v + self.offset)
+
+    def transformed(self, w: PyTree) -> Float[Array, " n"]:
+        """The v for which `original(v)` is `w`."""
+        return jnp.linalg.solve(self.matrix, ravel_pytree(w)[0] - self.offset)
+
+    def log_prob(self, v: Float[Array, " n"], state: Any, action: Any) -> Scalar:
+        """The inner log-probability at T v + t."""
+        return self.policy.log_prob(self.original(v), state, action)
+
+    def sample(self, key: PRNGKeyArray, v: Float[Array, " n"], state: Any) -> Any:
+        """An inner sample at T v + t."""
+        return self.policy.sample(key, self.original(v), state)
+
+    def initial_parameters(self) -> Float[Array, " n"]:
+        """What maps to the inner policy's initial parameters."""
+        return self.transformed(self.policy.initial_parameters())

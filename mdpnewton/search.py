@@ -1,0 +1,211 @@
+"""The loop: evaluate, direct, step, record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+
+from mdpnewton.curvature import gradient
+from mdpnewton.evaluation import Evaluation, Evaluator
+from mdpnewton.methods import Direction, Method, direction, method_named
+from mdpnewton.policies import Policy
+from mdpnewton.solve import SolveReport
+from mdpnewton.steps import Constant, Line, Step, StepRule
+
+Status = Literal["converged", "stagnated", "iterations", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration.
+
+    Attributes:
+        iteration: 0, 1, ...
+        objective: U before the step.
+        gradient_norm: Norm of the gradient before the step.
+        step: What the step rule decided.
+        report: How the direction was found.
+    """
+
+    iteration: int
+    objective: float
+    gradient_norm: float
+    step: Step
+    report: SolveReport
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Where a search ended and how it got there.
+
+    Attributes:
+        w: The parameters, always finite.
+        objective: U at `w`.
+        gradient_norm: Norm of the gradient at `w`.
+        status: Why it stopped.
+        history: One record an iteration.
+        trace: The parameters at every iteration, the last included, if asked for.
+    """
+
+    w: PyTree
+    objective: float
+    gradient_norm: float
+    status: Status
+    history: tuple[Record, ...]
+    trace: tuple[PyTree, ...] = ()
+
+
+def search(
+    evaluator: Evaluator,
+    policy: Policy,
+    w: PyTree,
+    method: str | Method = "second_gauss_newton",
+    step: StepRule | None = None,
+    *,
+    key: Any = None,
+    iterations: int = 100,
+    gradient_tolerance: float = 1e-8,
+    patience: int | None = 20,
+    keep_trace: bool = False,
+    callback: Callable[[Record, PyTree], None] | None = None,
+) -> SearchResult:
+    """Improve a policy from `w`, Algorithm 1.
+
+    Args:
+        evaluator: Evaluates the policy, exactly or from samples.
+        policy: The policy.
+        w: Parameters to start from, any PyTree of floats.
+        method: A name in `METHODS`, or a `Method`.
+        step: How far to go; `Constant(1.0)` if not given.
+        key: For sampled evaluators; exact ones need none.
+        iterations: At most this many.
+        gradient_tolerance: Stop when the gradient's norm is no larger.
+        patience: Stop after this many iterations in a row without a better objective; None
+            never stops for that, as suits noisy objectives.
+        keep_trace: Keep the parameters of every iteration.
+        callback: Called with each record and the parameters it started from.
+
+    Returns:
+        The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
+        to a point where the policy or its evaluation is not finite is rejected.
+    """
+    method, step = method_named(method), Constant() if step is None else step
+    w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
+    if not _is_finite(w):
+        raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
+    history: list[Record] = []
+    trace = [w]
+    status: Status = "iterations"
+    evaluation = evaluator.evaluate(_fold(key, 0), policy, w)
+    if not np.isfinite(evaluation.objective):
+        raise ValueError(
+            f"`search` starts at parameters whose objective is {evaluation.objective}; choose "
+            f"another `w`."
+        )
+    best, since_best = -np.inf, 0
+    try:
+        for iteration in range(iterations):
+            here = _fold(key, iteration)
+            ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
+            norm = float(jnp.linalg.norm(ravel_pytree(ahead.gradient)[0]))
+            if norm <= gradient_tolerance:
+                status = "converged"
+                break
+            line = _line(evaluator, policy, w, evaluation, ahead, here)
+            decided = step.choose(line, iteration)
+            next_key = _fold(key, iteration + 1)
+            decided, moved, next_evaluation = _transact(
+                evaluator, policy, w, evaluation, ahead, decided, next_key
+            )
+            record = Record(iteration, evaluation.objective, norm, decided, ahead.report)
+            history.append(record)
+            if callback is not None:
+                callback(record, w)
+            improved = evaluation.objective > best + 1e-12 * abs(best) or best == -np.inf
+            since_best = 0 if improved else since_best + 1
+            best = max(best, evaluation.objective)
+            w, evaluation = moved, next_evaluation
+            if keep_trace:
+                trace.append(w)
+            if patience is not None and since_best >= patience:
+                status = "stagnated"
+                break
+    except KeyboardInterrupt:
+        status = "interrupted"
+    norm = float(jnp.linalg.norm(ravel_pytree(gradient(policy, w, evaluation))[0]))
+    if status == "iterations" and norm <= gradient_tolerance:
+        status = "converged"
+    return SearchResult(
+        w, evaluation.objective, norm, status, tuple(history), tuple(trace) if keep_trace else ()
+    )
+
+
+def move(w: PyTree, size: float, ahead: PyTree) -> PyTree:
+    """w + size * direction."""
+    return jax.tree.map(lambda x, d: x + size * d, w, ahead)
+
+
+def _transact(
+    evaluator: Evaluator,
+    policy: Policy,
+    w: PyTree,
+    evaluation: Evaluation,
+    ahead: Direction,
+    decided: Step,
+    key: Any,
+) -> tuple[Step, PyTree, Evaluation]:
+    """The new parameters and their evaluation, or exactly the old ones."""
+    reason = decided.reason
+    if decided.accepted:
+        moved = move(w, decided.size, ahead.value)
+        if _is_finite(moved):
+            arrived = evaluator.evaluate(key, policy, moved)
+            if np.isfinite(arrived.objective):
+                return decided, moved, arrived
+            reason = "the objective is not finite there"
+        else:
+            reason = "the parameters would not be finite"
+    if key is not None:  # new samples at the old point
+        evaluation = evaluator.evaluate(key, policy, w)
+    return Step(decided.size, False, reason, decided.evaluations), w, evaluation
+
+
+def _line(
+    evaluator: Evaluator,
+    policy: Policy,
+    w: PyTree,
+    evaluation: Evaluation,
+    ahead: Direction,
+    key: Any,
+) -> Line:
+    flat = ravel_pytree(ahead.value)[0]
+
+    def objective_at(size: float) -> float:
+        moved = move(w, size, ahead.value)
+        return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
+
+    def slope_at(size: float) -> float:
+        moved = move(w, size, ahead.value)
+        pairs = evaluator.evaluate(key, policy, moved)
+        return float(ravel_pytree(gradient(policy, moved, pairs))[0] @ flat)
+
+    return Line(
+        start=evaluation.objective,
+        slope=ahead.report.slope,
+        norm=float(jnp.linalg.norm(flat)),
+        objective_at=objective_at,
+        slope_at=slope_at,
+    )
+
+
+def _fold(key: Any, iteration: int) -> Any:
+    return None if key is None else jax.random.fold_in(key, iteration)
+
+
+def _is_finite(w: PyTree) -> bool:
+    return bool(jnp.isfinite(ravel_pytree(w)[0]).all())

@@ -1,0 +1,20 @@
+"""Solving A x = b for the step: dense, by blocks, diagonal, or without ever forming A.
+
+A is minus a curvature, so that positive definite is the good case. Nothing is repaired
+silently: what was found, and what was done about it, stands in the report of every solve.
+"""
+
+from mdpnewton.solve.direct import Block, Dense, Diagonal
+from mdpnewton.solve.iterative import ConjugateGradient, SteepestDescent
+from mdpnewton.solve.report import Operator, Solver, SolveReport
+
+__all__ = [
+    "Block",
+    "ConjugateGradient",
+    "Dense",
+    "Diagonal",
+    "Operator",
+    "SolveReport",
+    "Solver",
+    "SteepestDescent",
+]

@@ -1,0 +1,161 @@
+"""Direct solves: the whole matrix, its diagonal blocks, or its diagonal."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, PyTree, Scalar
+
+from mdpnewton.solve.report import Operator, Solver, SolveReport
+
+
+class Dense(Solver):
+    """The whole matrix: Cholesky where it is positive definite, else its eigenvectors.
+
+    Paper: inverts the matrix. Here: a singular one gives the solution of least norm and the
+    status "singular", because every full tabular policy has one.
+
+    Attributes:
+        ridge: Added to the diagonal.
+        absolute: Replace negative eigenvalues by their absolute values.
+    """
+
+    ridge: float = 0.0
+    absolute: bool = False
+
+    def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+        """See `Solver`."""
+        flat, unravel = ravel_pytree(b)
+        x, seen = _solve_symmetric(A.dense(), flat, self.ridge, self.absolute)
+        return unravel(x), _report("dense", [seen], self.ridge, flat)
+
+
+class Block(Solver):
+    """The diagonal blocks, one for each leaf of `w` or row of a table, Appendix B.2.
+
+    Attributes:
+        ridge: Added to the diagonal.
+        absolute: Replace negative eigenvalues by their absolute values.
+    """
+
+    ridge: float = 0.0
+    absolute: bool = False
+
+    def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+        """See `Solver`. The residual is that of the block-diagonal system."""
+        leaves, structure = jax.tree.flatten(b)
+        solved, seen = [], []
+        for blocks, leaf in zip(A.blocks(), leaves, strict=True):
+            rows = leaf.reshape(blocks.shape[:2])
+            x, what = _solve_blocks(blocks, rows, self.ridge, self.absolute)
+            solved.append(x.reshape(leaf.shape))
+            seen.append(what)
+        x = jax.tree.unflatten(structure, solved)
+        return x, _report("block", seen, self.ridge, ravel_pytree(b)[0])
+
+
+class Diagonal(Solver):
+    """The diagonal alone: each parameter on its own, Section 4.1.
+
+    Attributes:
+        ridge: Added to the diagonal.
+        absolute: Replace negative entries by their absolute values.
+    """
+
+    ridge: float = 0.0
+    absolute: bool = False
+
+    def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+        """See `Solver`. The residual is that of the diagonal system."""
+        flat, unravel = ravel_pytree(b)
+        entries = ravel_pytree(A.diagonal())[0]
+        x, seen = _solve_blocks(entries[:, None, None], flat[:, None], self.ridge, self.absolute)
+        return unravel(x[:, 0]), _report("diagonal", [seen], self.ridge, flat)
+
+
+class _Seen(NamedTuple):
+    """What one system, or a stack of them, showed."""
+
+    error: Scalar  # squared norm of A x - b
+    smallest: Scalar
+    negative: Bool[Array, ""]
+    corrected: Bool[Array, ""]
+    singular: Bool[Array, ""]
+    broken: Bool[Array, ""]
+
+
+@eqx.filter_jit
+def _solve_symmetric(
+    matrix: Float[Array, "n n"], b: Float[Array, " n"], ridge: float, absolute: bool
+) -> tuple[Float[Array, " n"], _Seen]:
+    n = b.size
+    epsilon = n * jnp.finfo(b.dtype).eps
+    matrix = matrix + ridge * jnp.eye(n)
+    # With a unit diagonal the pivots tell rank from bad scaling.
+    diagonal = jnp.abs(jnp.diagonal(matrix))
+    scale = jnp.where(diagonal > 0, jax.lax.rsqrt(diagonal), 1.0)
+    factor = jnp.linalg.cholesky(scale[:, None] * matrix * scale, symmetrize_input=False)
+    positive = jnp.all(jnp.diagonal(factor) ** 2 > epsilon)
+
+    def by_cholesky(_: None) -> tuple[Array, tuple[Array, ...]]:
+        def inverse(y: Array) -> Array:
+            return scale * jax.scipy.linalg.cho_solve((factor, True), scale * y)
+
+        def sharpen(_: int, v: Array) -> Array:
+            v = inverse(v)
+            return v / jnp.linalg.norm(v)
+
+        v = jax.lax.fori_loop(0, 8, sharpen, jnp.cos(jnp.arange(n, dtype=b.dtype)))
+        no = jnp.array(False)
+        return inverse(b), (v @ matrix @ v, no, no, no)
+
+    def by_eigenvectors(_: None) -> tuple[Array, tuple[Array, ...]]:
+        finite = jnp.isfinite(matrix).all()
+        values, vectors = jnp.linalg.eigh(jnp.where(finite, matrix, 0.0))
+        floor = epsilon * jnp.abs(values).max()
+        flat = jnp.abs(values) <= floor
+        negative = (values < -floor).any()
+        used = jnp.abs(values) if absolute else values
+        coordinates = jnp.where(flat, 0.0, (vectors.T @ b) / jnp.where(flat, 1.0, used))
+        return vectors @ coordinates, (values[0], negative, negative & absolute, flat.any())
+
+    x, (smallest, negative, corrected, singular) = jax.lax.cond(
+        positive, by_cholesky, by_eigenvectors, None
+    )
+    broken = ~(jnp.isfinite(x).all() & jnp.isfinite(matrix).all())
+    x = jnp.where(broken, 0.0, x)
+    error = jnp.sum((matrix @ x - b) ** 2)
+    return x, _Seen(error, smallest, negative, corrected, singular, broken)
+
+
+@eqx.filter_jit
+def _solve_blocks(
+    blocks: Float[Array, "l m m"], rows: Float[Array, "l m"], ridge: float, absolute: bool
+) -> tuple[Float[Array, "l m"], _Seen]:
+    return jax.vmap(lambda m, r: _solve_symmetric(m, r, ridge, absolute))(blocks, rows)
+
+
+def _report(solver: str, seen: list[_Seen], ridge: float, b: Array) -> SolveReport:
+    def anywhere(name: str) -> bool:
+        return any(bool(jnp.any(getattr(part, name))) for part in seen)
+
+    norm = float(jnp.linalg.norm(b))
+    error = sum(float(jnp.sum(part.error)) for part in seen) ** 0.5
+    negative, singular = anywhere("negative"), anywhere("singular")
+    ranked = (
+        ("not finite", anywhere("broken")),
+        ("corrected", anywhere("corrected")),
+        ("indefinite", negative),
+        ("singular", singular),
+    )
+    return SolveReport(
+        solver=solver,
+        status=next((status for status, found in ranked if found), "solved"),
+        residual=error / norm if norm > 0 else 0.0,
+        smallest_curvature=min(float(jnp.min(part.smallest)) for part in seen),
+        negative_curvature=negative,
+        singular=singular,
+        ridge=ridge,
+    )

@@ -1,0 +1,229 @@
+"""Solves that only multiply with A: conjugate gradients and steepest descent."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, PyTree, Scalar
+
+from mdpnewton.curvature import Curvature
+from mdpnewton.solve.report import Operator, Solver, SolveReport
+
+STATUS = ("iterations", "solved", "negative curvature", "singular", "not finite")
+RUNNING, SOLVED, NEGATIVE, SINGULAR, BROKEN = range(5)
+
+
+class ConjugateGradient(Solver):
+    """Truncated conjugate gradients, Algorithm 3, with Steihaug's stop.
+
+    Stops at the tolerance, at the limit, or at a direction of negative or no curvature, and
+    returns the iterate of least residual; at negative curvature in the very first direction,
+    the gradient. Written here, because library versions take indefinite systems for solved
+    and meet NaN on flat directions; the tests name the cases.
+
+    Attributes:
+        iterations: At most this many products.
+        tolerance: Relative residual at which to stop.
+        ridge: Added to the diagonal of A.
+        start: "gradient", as in Appendix B.3, or "zero".
+        products: "exact", or the paper's "finite_difference", eq. (58).
+        epsilon: Relative step of the finite difference.
+    """
+
+    iterations: int = 50
+    tolerance: float = 1e-6
+    ridge: float = 0.0
+    start: Literal["gradient", "zero"] = "gradient"
+    products: Literal["exact", "finite_difference"] = "exact"
+    epsilon: float = 1e-6
+
+    def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+        """See `Solver`."""
+        return _solve("conjugate_gradient", self, A, b)
+
+    def advance(self, product: Callable[[Array], Array], b: Array, state: "_State") -> "_State":
+        """One conjugate-gradient step."""
+        image = product(state.p)
+        status, smallest, largest = _watch(state, image)
+        square = state.r @ state.r
+        step = square / (state.p @ image)
+        x, r = state.x + step * state.p, state.r - step * image
+        p = r + (r @ r) / square * state.p
+        return _record(state, self.tolerance, b, status, smallest, largest, x, r, p)
+
+
+class SteepestDescent(Solver):
+    """The paper's solver for cart-pole: 250 steps from the gradient, Section 6.2.
+
+    Attributes:
+        iterations: At most this many steps.
+        tolerance: Relative residual at which to stop.
+        ridge: Added to the diagonal of A.
+        least_squares: Descend |A x - b|^2 / 2, which stays bounded where A is indefinite,
+            instead of x'Ax / 2 - b'x.
+        start: "gradient", as in the paper, or "zero".
+        products: "exact", or "finite_difference", eq. (58).
+        epsilon: Relative step of the finite difference.
+    """
+
+    iterations: int = 250
+    tolerance: float = 1e-10
+    ridge: float = 0.0
+    least_squares: bool = False
+    start: Literal["gradient", "zero"] = "gradient"
+    products: Literal["exact", "finite_difference"] = "exact"
+    epsilon: float = 1e-6
+
+    def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+        """See `Solver`."""
+        return _solve("steepest_descent", self, A, b)
+
+    def advance(self, product: Callable[[Array], Array], b: Array, state: "_State") -> "_State":
+        """One exact line search along the residual, or along A times it."""
+        image = product(state.p)
+        status, smallest, largest = _watch(state, image)
+        if self.least_squares:
+            status = jnp.where(status == BROKEN, BROKEN, RUNNING)
+            twice = product(image)
+            step = (image @ image) / (twice @ twice)
+            x, r = state.x + step * image, state.r - step * twice
+        else:
+            step = (state.r @ state.r) / (state.r @ image)
+            x, r = state.x + step * state.r, state.r - step * image
+        return _record(state, self.tolerance, b, status, smallest, largest, x, r, r)
+
+
+class _State(NamedTuple):
+    x: Float[Array, " n"]
+    r: Float[Array, " n"]  # residual b - A x
+    p: Float[Array, " n"]  # next direction
+    best: Float[Array, " n"]  # iterate of least residual
+    least: Scalar
+    k: Int[Array, ""]
+    smallest: Scalar  # curvature seen
+    largest: Scalar  # |A p| / |p| seen
+    status: Int[Array, ""]
+    residuals: Float[Array, " iterations+1"]
+
+
+def _watch(state: _State, image: Array) -> tuple[Array, Array, Array]:
+    """The status that the direction p and its image A p call for."""
+    square = state.p @ state.p
+    seen = (state.p @ image) / square
+    largest = jnp.maximum(state.largest, jnp.sqrt((image @ image) / square))
+    floor = _floor(image.dtype, largest)
+    status = jnp.where(seen < -floor, NEGATIVE, jnp.where(seen <= floor, SINGULAR, RUNNING))
+    status = jnp.where(jnp.isfinite(seen), status, BROKEN)
+    return status, jnp.fmin(state.smallest, seen), largest
+
+
+def _floor(dtype: Any, largest: Any) -> Any:
+    """Curvature below this is round-off: relative to A itself, so free of its scale."""
+    return 64 * jnp.finfo(dtype).eps * largest
+
+
+def _record(
+    state: _State,
+    tolerance: float,
+    b: Array,
+    status: Array,
+    smallest: Array,
+    largest: Array,
+    x: Array,
+    r: Array,
+    p: Array,
+) -> _State:
+    """The next state: the step if `status` lets it be taken, else the old one, stopped."""
+    norm = jnp.linalg.norm(r)
+    taken = (status == RUNNING) & jnp.isfinite(norm)
+    status = jnp.where((status == RUNNING) & ~taken, BROKEN, status)
+    status = jnp.where(taken & (norm <= tolerance * jnp.linalg.norm(b)), SOLVED, status)
+    better = taken & (norm < state.least)
+    k = state.k + taken
+    return _State(
+        x=jnp.where(taken, x, state.x),
+        r=jnp.where(taken, r, state.r),
+        p=jnp.where(taken, p, state.p),
+        best=jnp.where(better, x, state.best),
+        least=jnp.where(better, norm, state.least),
+        k=k,
+        smallest=smallest,
+        largest=largest,
+        status=status,
+        residuals=jnp.where(taken, state.residuals.at[k].set(norm), state.residuals),
+    )
+
+
+def _while_on_host(condition: Callable, body: Callable, state: Any) -> Any:
+    while condition(state):
+        state = body(state)
+    return state
+
+
+def _iterate(
+    solver: Any, product: Callable[[Array], Array], b: Array, loop: Callable
+) -> tuple[Array, _State]:
+    def damped(p: Array) -> Array:
+        return product(p) + solver.ridge * p
+
+    x = b if solver.start == "gradient" else jnp.zeros_like(b)
+    r = b - damped(x) if solver.start == "gradient" else b
+    norm = jnp.linalg.norm(r)
+    first = jnp.where(norm <= solver.tolerance * jnp.linalg.norm(b), SOLVED, RUNNING)
+    state = _State(
+        x=x,
+        r=r,
+        p=r,
+        best=x,
+        least=norm,
+        k=jnp.array(0),
+        smallest=jnp.array(jnp.nan, b.dtype),
+        largest=jnp.array(0.0, b.dtype),
+        status=jnp.where(jnp.isfinite(norm), first, BROKEN),
+        residuals=jnp.full(solver.iterations + 1, jnp.nan, b.dtype).at[0].set(norm),
+    )
+    state = loop(
+        lambda s: (s.status == RUNNING) & (s.k < solver.iterations),
+        lambda s: solver.advance(damped, b, s),
+        state,
+    )
+    stuck = (state.status == NEGATIVE) & ~jnp.any(state.best != 0)
+    x = jnp.where(stuck, b, state.best)
+    x = jnp.where(jnp.isfinite(x).all(), x, 0.0)
+    return b - damped(x), state._replace(best=x)
+
+
+@eqx.filter_jit
+def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[Array, _State]:
+    flat, unravel = ravel_pytree(b)
+    exact = solver.products == "exact"
+    inner = A.linearized() if exact else A.differenced(solver.epsilon)
+    return _iterate(solver, lambda p: ravel_pytree(inner(unravel(p)))[0], flat, jax.lax.while_loop)
+
+
+def _solve(name: str, solver: Any, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+    flat, unravel = ravel_pytree(b)
+    if isinstance(A, Curvature):
+        residual, state = _traced(solver, A, b)
+    else:  # products that solve on the host cannot be traced
+        residual, state = _iterate(
+            solver, lambda p: ravel_pytree(A.mv(unravel(p)))[0], flat, _while_on_host
+        )
+    norm = float(jnp.linalg.norm(flat))
+    taken = int(state.k)
+    status = STATUS[int(state.status)]
+    smallest = float(state.smallest)
+    return unravel(state.best), SolveReport(
+        solver=name,
+        status=status,
+        residual=float(jnp.linalg.norm(residual)) / norm if norm > 0 else 0.0,
+        iterations=taken,
+        smallest_curvature=smallest,
+        negative_curvature=bool(smallest < -_floor(flat.dtype, float(state.largest))),
+        singular=status == "singular",
+        ridge=solver.ridge,
+        residuals=tuple(float(r) / norm if norm > 0 else 0.0 for r in state.residuals[: taken + 1]),
+    )

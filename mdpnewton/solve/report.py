@@ -1,0 +1,73 @@
+"""What a solver takes and what it must report."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Protocol
+
+import equinox as eqx
+from jaxtyping import Array, PyTree
+
+
+class Operator(Protocol):
+    """A symmetric matrix over PyTrees: `Curvature`, `PolicyHessian`, or your own."""
+
+    @property
+    def w(self) -> PyTree:
+        """A PyTree of the shape it acts on."""
+
+    def mv(self, p: PyTree) -> PyTree:
+        """The product with p."""
+
+    def dense(self) -> Array:
+        """The matrix over flattened parameters."""
+
+    def diagonal(self) -> PyTree:
+        """Its diagonal, shaped like `w`."""
+
+    def blocks(self) -> list[Array]:
+        """Its diagonal blocks, a stack of them for each leaf of `w`."""
+
+
+@dataclass(frozen=True)
+class SolveReport:
+    """What a solve saw and did.
+
+    Attributes:
+        solver: Name of the solver.
+        status: "solved"; "indefinite": solved, against negative curvature; "corrected":
+            negative curvature was turned positive, as asked; "singular": solved without any
+            component along directions of no curvature; "negative curvature": stopped there;
+            "iterations": stopped at the limit; "not finite": the direction is zero.
+        residual: |A x - b| / |b| for the matrix that was solved with, ridge included.
+        iterations: Iterations of an iterative solver, 1 for a direct one.
+        smallest_curvature: The smallest x'Ax / x'x seen, ridge included. Direct solvers: the
+            smallest eigenvalue, by inverse iteration where A is positive definite.
+        negative_curvature: Whether curvature below zero, beyond round-off, was met.
+        singular: Whether a direction of no curvature was met.
+        slope: Directional derivative of U along the direction; negative means descent.
+        ridge: Multiple of the identity that was added to A, as asked.
+        fisher_damping: Multiple of the Fisher matrix that was added to A, as asked.
+        residuals: Relative residual at the start and after each iteration, if iterative.
+    """
+
+    solver: str
+    status: str
+    residual: float = 0.0
+    iterations: int = 1
+    smallest_curvature: float = float("nan")
+    negative_curvature: bool = False
+    singular: bool = False
+    slope: float = float("nan")
+    ridge: float = 0.0
+    fisher_damping: float = 0.0
+    residuals: tuple[float, ...] = ()
+
+
+class Solver(eqx.Module):
+    """A way to solve A x = b; `ridge` is added to the diagonal of A."""
+
+    ridge: eqx.AbstractVar[float]
+
+    @abstractmethod
+    def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
+        """The solution, always finite, and what was seen on the way."""

@@ -1,0 +1,218 @@
+"""How far to go along a direction.
+
+A rule looks at U along the line w + size * d and returns a `Step`. It never changes the
+parameters itself: a step that is not accepted leaves exactly the old ones.
+"""
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import equinox as eqx
+import numpy as np
+from scipy.optimize import line_search
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a rule decided.
+
+    Attributes:
+        size: Multiple of the direction to move by.
+        accepted: False means: stay at the old parameters.
+        reason: Why it was not accepted, or why it is not what was asked for.
+        evaluations: How many points the rule looked at.
+    """
+
+    size: float
+    accepted: bool = True
+    reason: str = ""
+    evaluations: int = 0
+
+
+@dataclass
+class Line:
+    """U along a direction, with one key for every point: common random numbers.
+
+    Attributes:
+        start: U at size 0.
+        slope: Directional derivative at size 0.
+        norm: Euclidean norm of the direction.
+        objective_at: U at a size; NaN where the policy or U is not finite.
+        slope_at: Directional derivative at a size; None where it is not to be had.
+    """
+
+    start: float
+    slope: float
+    norm: float
+    objective_at: Callable[[float], float]
+    slope_at: Callable[[float], float] | None = None
+    evaluations: int = 0
+    _known: dict[float, float] = field(default_factory=dict)
+
+    def objective(self, size: float) -> float:
+        """U at `size`, or minus infinity where it is not finite; remembered."""
+        if size == 0:
+            return self.start
+        if size not in self._known:
+            self.evaluations += 1
+            value = self.objective_at(size)
+            self._known[size] = value if math.isfinite(value) else -math.inf
+        return self._known[size]
+
+
+class StepRule(eqx.Module):
+    """How far to go along a direction."""
+
+    @abstractmethod
+    def choose(self, line: Line, iteration: int) -> Step:
+        """The step for this line, in iteration 0, 1, ..."""
+
+
+class Constant(StepRule):
+    """The same size always. Size 1 suits the second Gauss-Newton method, Theorem 10.
+
+    Attributes:
+        size: The size.
+    """
+
+    size: float = 1.0
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        return Step(self.size)
+
+
+class Decay(StepRule):
+    """initial / (1 + iteration / time), Section 6.2.
+
+    Attributes:
+        initial: A, the first size.
+        time: Iterations until it has halved.
+    """
+
+    initial: float = 1.0
+    time: float = 100.0
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        return Step(self.initial / (1 + iteration / self.time))
+
+
+class BestOfSet(StepRule):
+    """The best of some sizes, all tried with the same random numbers, Section 6.5.
+
+    Attributes:
+        sizes: The sizes to try; the paper's by default.
+        normalized: Divide by the norm of the direction, so that sizes are distances.
+        stay: Whether staying may win too. Paper: a size is always taken.
+    """
+
+    sizes: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+    normalized: bool = True
+    stay: bool = False
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        if self.normalized and line.norm == 0:
+            return Step(0.0, False, "the direction is zero")
+        scale = 1 / line.norm if self.normalized else 1.0
+        values = [(line.objective(size * scale), size * scale) for size in self.sizes]
+        value, size = max(values, key=lambda pair: pair[0])
+        if value == -math.inf:
+            return Step(0.0, False, "no size gives a finite objective", line.evaluations)
+        if self.stay and value <= line.start:
+            return Step(0.0, False, "no size is better than staying", line.evaluations)
+        return Step(size, evaluations=line.evaluations)
+
+
+class KeepIfBetter(StepRule):
+    """Another rule's step, but back to the old point if U fell: the check of Section 6.2.
+
+    Attributes:
+        rule: The rule inside.
+    """
+
+    rule: StepRule = Constant()
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        step = self.rule.choose(line, iteration)
+        if step.accepted and not line.objective(step.size) >= line.start:
+            step = Step(step.size, False, "the objective fell")
+        return replace(step, evaluations=line.evaluations)
+
+
+class Armijo(StepRule):
+    """Halving until U rises by a fraction of what the slope promises.
+
+    Attributes:
+        initial: The first size tried.
+        shrink: Factor from one trial to the next.
+        fraction: The fraction of the slope that must be kept.
+        trials: At most this many sizes.
+    """
+
+    initial: float = 1.0
+    shrink: float = 0.5
+    fraction: float = 1e-4
+    trials: int = 40
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        if not line.slope > 0:
+            return Step(0.0, False, "not an ascent direction")
+        size = self.initial
+        for _ in range(self.trials):
+            if line.objective(size) >= line.start + self.fraction * size * line.slope:
+                return Step(size, evaluations=line.evaluations)
+            size *= self.shrink
+        return Step(0.0, False, "no size satisfies Armijo's condition", line.evaluations)
+
+
+class StrongWolfe(StepRule):
+    """A step with enough rise and a flat enough slope, by SciPy's line search.
+
+    Bracketing and zoom with cubic interpolation, Nocedal & Wright, Algorithms 3.5 and 3.6.
+
+    Attributes:
+        fraction: c1 of the sufficient rise.
+        flatness: c2 of the curvature condition.
+        largest: No size above this.
+        trials: At most this many brackets.
+    """
+
+    fraction: float = 1e-4
+    flatness: float = 0.9
+    largest: float = 1e6
+    trials: int = 25
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        if line.slope_at is None:
+            raise ValueError(
+                "`StrongWolfe` needs slopes along the line, which this evaluator does not give; "
+                "use `Armijo()`."
+            )
+        if not line.slope > 0:
+            return Step(0.0, False, "not an ascent direction")
+        slope_at = line.slope_at
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            size = line_search(
+                lambda x: -line.objective(float(x[0])),
+                lambda x: np.array([-slope_at(float(x[0])) if x[0] else -line.slope]),
+                np.zeros(1),
+                np.ones(1),
+                gfk=np.array([-line.slope]),
+                old_fval=-line.start,
+                c1=self.fraction,
+                c2=self.flatness,
+                amax=self.largest,
+                maxiter=self.trials,
+            )[0]
+        if size is None or not line.objective(float(size)) > line.start:
+            return Step(0.0, False, "no size satisfies the Wolfe conditions", line.evaluations)
+        return Step(float(size), evaluations=line.evaluations)

@@ -1,0 +1,176 @@
+"""Every row of the table against the naive reference, in every form it can be asked for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from jax.flatten_util import ravel_pytree
+from problems import POLICIES, arrays, random_mdp
+
+import mdpnewton as mn
+from mdpnewton.analysis import hessian_terms
+
+CASES = [(name, seed) for name in POLICIES for seed in range(3)]
+TOLERANCE = 1e-10
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def case(request):
+    name, seed = request.param
+    mdp = random_mdp(seed)
+    policy, oracle, w = POLICIES[name](seed, mdp)
+    w = jnp.asarray(w)
+    pairs = mn.FiniteEvaluator(mdp).evaluate(None, policy, w)
+    gradient, terms = reference.terms(*arrays(mdp), oracle, np.ravel(w))
+    return mdp, policy, oracle, w, pairs, gradient, terms
+
+
+def close(x, y, tolerance=TOLERANCE):
+    return np.abs(np.asarray(x) - y).max() <= tolerance * max(1.0, np.abs(y).max())
+
+
+def test_values_and_occupancies_match_the_reference(case):
+    mdp, _, oracle, w, pairs, _, _ = case
+    e = reference.evaluate(*arrays(mdp), oracle, np.ravel(w))
+    assert close(pairs.objective, e["objective"])
+    assert close(pairs.occupancy, e["occupancy"])
+    assert close(pairs.value, e["occupancy"] * e["action_value"])
+    assert close(pairs.advantage, e["occupancy"] * e["advantage"])
+
+
+def test_gradient_matches_the_reference(case):
+    _, policy, _, w, pairs, gradient, _ = case
+    assert close(ravel_pytree(mn.gradient(policy, w, pairs))[0], gradient)
+
+
+@pytest.mark.parametrize("form", mn.FORMS)
+def test_every_form_in_every_structure_matches_the_reference(case, form):
+    _, policy, _, w, pairs, _, terms = case
+    operator = mn.curvature(policy, w, pairs, form)
+    expected = terms[form]
+    assert close(operator.dense(), expected)
+    vector = np.random.default_rng(0).normal(size=np.size(w))
+    product = operator.mv(jnp.asarray(vector.reshape(w.shape)))
+    assert close(np.ravel(product), expected @ vector)
+    assert close(np.ravel(operator.diagonal()), np.diag(expected))
+    size = w.shape[1] if w.ndim == 2 else w.size
+    (blocks,) = operator.blocks()
+    for i, block in enumerate(blocks):
+        rows = slice(i * size, (i + 1) * size)
+        assert close(block, expected[rows, rows])
+
+
+@pytest.mark.parametrize("form", ["H2", "A1+A2", "fisher"])
+def test_finite_difference_products_approximate_the_exact_ones(case, form):
+    _, policy, _, w, pairs, _, terms = case
+    vector = np.random.default_rng(1).normal(size=np.size(w))
+    product = mn.curvature(policy, w, pairs, form).differenced()(
+        jnp.asarray(vector.reshape(w.shape))
+    )
+    assert close(np.ravel(product), terms[form] @ vector, 1e-4)
+
+
+def test_h12_and_the_full_hessian_match_the_reference(case):
+    _, policy, _, w, pairs, _, terms = case
+    assert close(mn.cross_term(policy, w, pairs), terms["H12"])
+    hessian = mn.policy_hessian(policy, w, pairs)
+    assert close(hessian.dense(), terms["hessian"])
+    vector = np.random.default_rng(2).normal(size=np.size(w))
+    product = hessian.mv(jnp.asarray(vector.reshape(w.shape)))
+    assert close(np.ravel(product), terms["hessian"] @ vector)
+    assert close(np.ravel(hessian.diagonal()), np.diag(terms["hessian"]))
+
+
+def test_the_terms_of_the_analysis_match_the_reference(case):
+    _, policy, _, w, pairs, _, terms = case
+    for name, matrix in hessian_terms(policy, w, pairs).items():
+        assert close(matrix, terms[name]), name
+
+
+def test_gradient_and_hessian_match_finite_differences_of_the_objective(case):
+    mdp, policy, oracle, w, pairs, gradient, terms = case
+    flat, step = np.ravel(w), 1e-4
+    eye = np.eye(flat.size)
+
+    def U(v):
+        return reference.objective(*arrays(mdp), oracle, v)
+
+    slopes = [(U(flat + step * e) - U(flat - step * e)) / (2 * step) for e in eye]
+    assert close(slopes, gradient, 1e-6)
+    bends = [
+        [
+            (
+                U(flat + step * (e + f))
+                - U(flat + step * (e - f))
+                - U(flat - step * (e - f))
+                + U(flat - step * (e + f))
+            )
+            / (4 * step**2)
+            for e in eye
+        ]
+        for f in eye
+    ]
+    assert close(bends, terms["hessian"], 1e-5)
+
+
+def test_sums_and_multiples_of_curvatures_are_curvatures(case):
+    _, policy, _, w, pairs, _, terms = case
+    damped = -mn.curvature(policy, w, pairs, "H2") + 0.3 * mn.curvature(policy, w, pairs, "fisher")
+    assert close(damped.dense(), -terms["H2"] + 0.3 * terms["fisher"])
+
+
+def test_a_reward_offset_changes_h2_by_a_multiple_of_the_fisher_matrix(case):
+    mdp, policy, _, w, pairs, _, _ = case
+    shifted = mn.FiniteMDP(mdp.transition, mdp.reward + 2.5, mdp.start, mdp.discount)
+    other = mn.FiniteEvaluator(shifted).evaluate(None, policy, w)
+    factor = 2.5 / (1 - mdp.discount)
+    G = mn.curvature(policy, w, pairs, "fisher")
+    H2 = mn.curvature(policy, w, pairs, "H2")
+    assert close(mn.curvature(policy, w, other, "H2").dense(), (H2 + -factor * G).dense())
+    difference = jnp.abs(mn.gradient(policy, w, other) - mn.gradient(policy, w, pairs)).max()
+    assert difference < 1e-10
+
+
+def test_the_surrogate_is_the_em_bound_up_to_a_constant(case):
+    _, policy, _, w, pairs, _, _ = case
+    v = w + 0.1
+
+    def bound(u):
+        by_action = jax.vmap(policy.log_prob, in_axes=(None, None, 0))
+        table = jax.vmap(by_action, in_axes=(None, 0, 0))(u, pairs.states, pairs.actions)
+        return float(jnp.sum(pairs.value * table))
+
+    assert close(mn.surrogate(policy, w, pairs)(v), bound(v) - bound(w))
+
+
+def test_an_unknown_form_is_refused_in_one_line(case):
+    _, policy, _, w, pairs, _, _ = case
+    with pytest.raises(ValueError, match="knows H1, H2") as error:
+        mn.curvature(policy, w, pairs, "H3")
+    assert "\n" not in str(error.value)
+
+
+def test_h12_is_refused_without_an_exact_evaluation(case):
+    _, policy, _, w, pairs, _, _ = case
+    sampled = mn.WeightedPairs(
+        pairs.states, pairs.actions, pairs.occupancy, pairs.value, pairs.advantage, 0.0
+    )
+    with pytest.raises(ValueError, match="FiniteEvaluator"):
+        mn.policy_hessian(policy, w, sampled)
+
+
+def test_parameters_may_be_any_pytree():
+    states = jnp.linspace(-1, 1, 7)[:, None]
+    actions = jnp.sin(jnp.arange(14.0)).reshape(7, 2, 1)
+    weights = jnp.abs(jnp.cos(jnp.arange(14.0))).reshape(7, 2)
+    policy = mn.Gaussian(1, 1)
+    w = {"mean": jnp.array([[0.3]]), "scale": jnp.array([0.1])}
+    pairs = mn.WeightedPairs(states, actions, weights, weights, weights, 0.0)
+    operator = mn.curvature(policy, w, pairs, "H2")
+    dense = operator.dense()
+    assert close(ravel_pytree(operator.mv(w))[0], dense @ ravel_pytree(w)[0])
+    assert close(ravel_pytree(operator.diagonal())[0], jnp.diagonal(dense))
+    mean, scale = operator.blocks()
+    assert close(mean[0], dense[:1, :1])
+    assert close(scale[0], dense[1:, 1:])
