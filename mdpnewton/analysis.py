@@ -97,6 +97,8 @@ class Analysis:
         consistency: Definition 2 at w.
         guaranteed: Whether Theorem 5 guarantees that H2 is negative semidefinite.
         stationary: Whether the gradient is zero up to `stationary_tolerance`.
+        unused_parameters: Those that change the policy in no state, as with a feature that
+            is zero everywhere.
         rates: For "first_gauss_newton", "second_gauss_newton" and
             "expectation_maximization" where w is stationary and they are defined.
     """
@@ -111,7 +113,14 @@ class Analysis:
     consistency: Consistency
     guaranteed: bool
     stationary: bool
+    unused_parameters: list[int] = field(default_factory=list)
     rates: dict[str, Rate] = field(default_factory=dict)
+
+    @property
+    def singular(self) -> bool:
+        """Whether H2 has an eigenvalue that is zero up to round-off."""
+        values = np.abs(np.linalg.eigvalsh(self.terms["H2"]))
+        return bool(values.min() <= ROUND_OFF * values.max())
 
     @property
     def spectra(self) -> dict[str, Spectrum]:
@@ -156,6 +165,7 @@ def analyze(
         consistency=value_consistency(policy, w, pairs),
         guaranteed=is_guaranteed_definite(policy, pairs),
         stationary=stationary,
+        unused_parameters=[int(i) for i in np.flatnonzero(~(np.diag(terms["fisher"]) > 0))],
         rates=predicted_rates(terms) if stationary else {},
     )
 

@@ -64,7 +64,7 @@ class QuadraticReference:
 
 def evaluate(transition, reward, start, discount, policy, w):
     """V, Q, A and p_gamma by eqs. (2)-(4) and (7)."""
-    n_states, n_actions = reward.shape
+    n_states = len(reward)
     pi = np.array([policy.probabilities(w, s) for s in range(n_states)])
     closed = np.einsum("sa,sat->st", pi, transition)
     resolvent = np.linalg.inv(np.eye(n_states) - discount * closed)
@@ -105,7 +105,10 @@ def terms(transition, reward, start, discount, policy, w):
     slopes = value_gradient(transition, reward, start, discount, policy, w)
     n_states, n_actions = reward.shape
     n = len(w)
-    found = {name: np.zeros((n, n)) for name in "H1 H2 H12 A1 A2 V1 V2 fisher fisher_score".split()}
+    found = {
+        name: np.zeros((n, n))
+        for name in ["H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher", "fisher_score"]
+    }
     gradient = np.zeros(n)
     for s in range(n_states):
         psi, bends = policy.scores(w, s), policy.hessians(w, s)

@@ -89,7 +89,7 @@ def test_the_terms_of_the_analysis_match_the_reference(case):
 
 
 def test_gradient_and_hessian_match_finite_differences_of_the_objective(case):
-    mdp, policy, oracle, w, pairs, gradient, terms = case
+    mdp, _, oracle, w, _, gradient, terms = case
     flat, step = np.ravel(w), 1e-4
     eye = np.eye(flat.size)
 

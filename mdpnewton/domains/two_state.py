@@ -1,0 +1,50 @@
+"""Kakade's two-state problem (A Natural Policy Gradient, NIPS 2002), Section 6.1."""
+
+import numpy as np
+
+from mdpnewton.mdp import FiniteMDP
+from mdpnewton.policies import Gibbs
+
+STAY, MOVE = 0, 1
+
+
+def two_state_mdp(discount: float, start: tuple[float, float] = (0.8, 0.2)) -> FiniteMDP:
+    """Two states, each with a self-loop and a move to the other.
+
+    The self-loop of the first state earns 1, that of the second 2, a move nothing.
+
+    Args:
+        discount: Of the rewards. Kakade takes average rewards; Here: discounted, as the
+            paper does elsewhere.
+        start: Distribution of the first state.
+    """
+    transition = np.zeros((2, 2, 2))
+    for state in range(2):
+        transition[state, STAY, state] = 1
+        transition[state, MOVE, 1 - state] = 1
+    reward = np.array([[1.0, 0.0], [2.0, 0.0]])
+    return FiniteMDP(transition, reward, np.array(start), discount)
+
+
+def two_state_policy() -> Gibbs:
+    """A softmax with one parameter a state: the logit of its self-loop over its move."""
+    features = np.zeros((2, 2, 2))
+    features[0, STAY, 0] = features[1, STAY, 1] = 1
+    return Gibbs(features)
+
+
+def start_parameters(move_first: float, occupied_first: float = 0.8) -> np.ndarray:
+    """Logits for which the first state is occupied that share of the time.
+
+    Args:
+        move_first: Probability to leave the first state. That to leave the second follows
+            from the balance `occupied_first * move_first = (1 - occupied_first) * move_second`.
+        occupied_first: Share of the time in the first state.
+    """
+    move = np.array([move_first, move_first * occupied_first / (1 - occupied_first)])
+    if not ((move > 0) & (move < 1)).all():
+        raise ValueError(
+            f"`start_parameters(move_first={move_first})` gives move probabilities {move}; both "
+            f"must be inside (0, 1)."
+        )
+    return np.log(1 - move) - np.log(move)

@@ -1,0 +1,60 @@
+"""The experiments: each a module with a `Config`, its `SCALES`, `run`, `draw` and `table`."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from types import ModuleType
+from typing import Any
+
+Progress = Callable[[int, int, str], None]  # done, total, what is being done
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A row of the table of experiments.
+
+    Attributes:
+        module: Where it lives, under `mdpnewton.experiments`.
+        shows: One line about it.
+        settings: Fields of its `Config` that make it this experiment.
+    """
+
+    module: str
+    shows: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def load(self) -> ModuleType:
+        """The module, imported on demand."""
+        return importlib.import_module(f"mdpnewton.experiments.{self.module}")
+
+    def config(self, scale: str, changes: dict[str, str]) -> Any:
+        """The configuration of a scale, with fields changed from their text."""
+        config = replace(self.load().SCALES[scale], **self.settings)
+        known = {f.name: getattr(config, f.name) for f in fields(config)}
+        for name, text in changes.items():
+            if name not in known:
+                raise ValueError(f"--set {name}: there is no such setting; known: {_listed(known)}")
+            config = replace(config, **{name: _parsed(name, text, known[name])})
+        return config
+
+
+EXPERIMENTS = {
+    "demo": Experiment("demo", "second Gauss-Newton against steepest and natural ascent"),
+    "invariance": Experiment("invariance", "Figure 3: which methods depend on the basis"),
+    "hallway": Experiment(
+        "cross_term", "Figure 2a: H12 vanishes on the way to the optimum", {"maze": "hallway"}
+    ),
+    "mccallum": Experiment("cross_term", "Figure 2b: H12 does not vanish", {"maze": "mccallum"}),
+}
+
+
+def _listed(known: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in known.items())
+
+
+def _parsed(name: str, text: str, old: Any) -> Any:
+    try:
+        return type(old)(text)
+    except ValueError:
+        kind = type(old).__name__
+        raise ValueError(f"--set {name}={text}: needs a value of type {kind}, as {old!r}") from None

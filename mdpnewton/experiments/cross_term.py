@@ -1,0 +1,137 @@
+"""Does H12 vanish on the way to the optimum? Section 3.3, Figure 2: two mazes.
+
+The second Gauss-Newton method with step 1 leads there, because it always ascends; at each
+point the spectral norms of A1 and of H12 + H12' are taken.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.analysis import value_consistency
+from mdpnewton.curvature import curvature, gradient
+from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
+from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.experiments import Progress
+from mdpnewton.hessian import cross_term
+from mdpnewton.report.figures import new_figure
+from mdpnewton.search import search
+
+MAZES = {"hallway": HALLWAY, "mccallum": MCCALLUM}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        maze: "hallway" or "mccallum".
+        features: "successor" as in the paper, or "current" with a weight vector an action.
+        discount: Of the rewards. Paper: not given.
+        tolerance: Norm of the gradient at which the way ends.
+        iterations: At most this many steps.
+        spread: Standard deviation of the random start; 0 starts at the uniform policy.
+    """
+
+    maze: str = "hallway"
+    features: str = "successor"
+    discount: float = 0.95
+    tolerance: float = 1e-9
+    iterations: int = 2000
+    spread: float = 0.0
+
+
+SCALES = {
+    "quick": Config(tolerance=1e-6),
+    "laptop": Config(),
+    "paper": Config(tolerance=1e-10),
+}
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Norms, their ratio, distance to the last point and gradient norm along the way."""
+    if config.maze not in MAZES:
+        raise ValueError(f"there is no maze {config.maze!r}; choose one of {', '.join(MAZES)}.")
+    maze = MAZES[config.maze]
+    policy = maze.policy(config.discount, config.features)
+    evaluator = FiniteEvaluator(maze.mdp(config.discount))
+    noise = np.random.default_rng(seed).normal(size=policy.n_features)
+    found = search(
+        evaluator,
+        policy,
+        config.spread * noise,
+        "second_gauss_newton",
+        iterations=config.iterations,
+        gradient_tolerance=config.tolerance,
+        patience=None,
+        keep_trace=True,
+        callback=lambda record, _: progress(record.iteration, config.iterations, "steps"),
+    )
+    rows = []
+    for w in found.trace:
+        pairs = evaluator.evaluate(None, policy, w)
+        A1 = np.asarray(curvature(policy, w, pairs, "A1").dense())
+        H12 = cross_term(policy, w, pairs)
+        rows.append(
+            (
+                np.linalg.norm(A1, 2),
+                np.linalg.norm(H12 + H12.T, 2),
+                np.linalg.norm(np.asarray(w - found.w)),
+                np.linalg.norm(np.asarray(gradient(policy, w, pairs))),
+                pairs.objective,
+            )
+        )
+    a1, h12, distance, slope, objective = (
+        list(map(float, column)) for column in zip(*rows, strict=True)
+    )
+    consistent = [
+        value_consistency(policy, w, evaluator.evaluate(None, policy, w)).consistent
+        for w in (found.trace[0], found.trace[len(found.trace) // 2])
+    ]
+    return {
+        "maze": config.maze,
+        "features": config.features,
+        "status": found.status,
+        "ratio": [x / y for x, y in zip(a1, h12, strict=True)],
+        "distance": distance,
+        "gradient_norm": slope,
+        "norm_A1": a1,
+        "norm_H12": h12,
+        "objective": objective,
+        "optimum": [float(x) for x in np.asarray(found.w)],
+        "value_consistent_at_start_and_half_way": consistent,
+    }
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """The two norms in logarithms against distance, as in Figure 2, and gradient norm."""
+    figure, axes = new_figure(1, 2, sharey=True)
+    end = slice(None, -1)  # the last point has distance zero
+    for axis, x, label in (
+        (axes[0], "distance", r"$\|w - w^*\|$, $w^*$ the last iterate"),
+        (axes[1], "gradient_norm", r"$\|\nabla U(w)\|$"),
+    ):
+        axis.loglog(results[x][end], results["norm_A1"][end], label=r"$\|A_1\|$")
+        axis.loglog(results[x][end], results["norm_H12"][end], label=r"$\|H_{12} + H_{12}^\top\|$")
+        axis.set_xlabel(label)
+        axis.invert_xaxis()
+    axes[0].set_ylabel("spectral norm")
+    axes[0].set_title(f"{results['maze']}, {results['features']}-state features")
+    axes[1].set_title("the same against the gradient")
+    axes[1].legend()
+    return {results["maze"]: figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """The ratio at some points of the way."""
+    shown = Table(title=f"{results['maze']}: |A1| over |H12 + H12'| on the way to the optimum")
+    for column in ("step", "|gradient|", "|w - w*|", "|A1|", "|H12 + H12'|", "ratio"):
+        shown.add_column(column, justify="right")
+    last = len(results["ratio"]) - 1
+    for k in sorted({round(last * share) for share in (0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)}):
+        row = [results[x][k] for x in ("gradient_norm", "distance", "norm_A1", "norm_H12", "ratio")]
+        shown.add_row(str(k), *(f"{value:.3g}" for value in row))
+    return shown

@@ -1,0 +1,137 @@
+"""The library in one picture: three methods on random finite MDPs, exactly evaluated."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.domains.garnet import garnet
+from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.experiments import Progress
+from mdpnewton.policies import Gibbs
+from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.search import search
+from mdpnewton.steps import StepRule, StrongWolfe
+
+RULES: dict[str, StepRule] = {
+    "steepest": StrongWolfe(),
+    "natural": StrongWolfe(),
+    "second_gauss_newton": StrongWolfe(),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        problems: How many random MDPs.
+        states: Of each.
+        features: Gibbs features, of very different sizes: a poorly scaled problem.
+        iterations: Steps of each method.
+    """
+
+    problems: int = 3
+    states: int = 50
+    features: int = 10
+    iterations: int = 30
+
+
+SCALES = {
+    "quick": Config(),
+    "laptop": Config(problems=20, states=100, features=20, iterations=50),
+    "paper": Config(problems=100, states=100, features=20, iterations=50),
+}
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Share of the best objective that each method reaches after each iteration."""
+    shares: dict[str, list[np.ndarray]] = {method: [] for method in RULES}
+    for number in range(config.problems):
+        progress(number, config.problems, "problems")
+        rng = np.random.default_rng([seed, number])
+        mdp = garnet(int(rng.integers(2**31)), config.states)
+        sizes = np.logspace(-1, 1, config.features)
+        policy = Gibbs(sizes * rng.normal(size=(config.states, mdp.n_actions, config.features)))
+        evaluator = FiniteEvaluator(mdp)
+        curves = {
+            method: _curve(evaluator, policy, method, rule, config.iterations)
+            for method, rule in RULES.items()
+        }
+        start = curves["steepest"][0]
+        best = max(curve.max() for curve in curves.values())
+        for method, curve in curves.items():
+            shares[method].append((curve - start) / (best - start))
+    methods = {}
+    for method, rows in shares.items():
+        stacked = np.array(rows)
+        error = (
+            stacked.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else 0 * stacked[0]
+        )
+        methods[method] = {
+            "curve": {
+                "x": list(range(config.iterations + 1)),
+                "mean": stacked.mean(axis=0).tolist(),
+                "stderr": error.tolist(),
+            },
+            "final": {
+                "mean": float(stacked[:, -1].mean()),
+                "stderr": float(error[-1]),
+                "runs": len(rows),
+            },
+            "iterations_to_90_percent": [_first_above(row, 0.9) for row in rows],
+        }
+    return {"methods": methods}
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """Learning curves with standard errors."""
+    figure, axis = new_figure()
+    for method, found in results["methods"].items():
+        x, mean, error = (np.array(found["curve"][k]) for k in ("x", "mean", "stderr"))
+        axis.plot(x, mean, color=COLORS[method], label=LABELS[method])
+        axis.fill_between(x, mean - error, mean + error, color=COLORS[method], alpha=0.2, lw=0)
+    axis.set_xlabel("iteration")
+    axis.set_ylabel("share of the best gain")
+    axis.set_title("random MDPs, poorly scaled features, strong Wolfe steps")
+    axis.legend()
+    return {"demo": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """Where each method ends, and how soon."""
+    shown = Table(title="Share of the best gain over the uniform policy")
+    for column in ("method", "final share", "iterations to 90 %"):
+        shown.add_column(column, justify="left" if column == "method" else "right")
+    for method, found in results["methods"].items():
+        final, needed = found["final"], found["iterations_to_90_percent"]
+        reached = [n for n in needed if n is not None]
+        text = f"{np.median(reached):g} (median)" if reached else "never"
+        if reached and len(reached) < len(needed):
+            text = f"{text}, {len(reached)} of {len(needed)} runs"
+        shown.add_row(LABELS[method], f"{final['mean']:.3f} ± {final['stderr']:.3f}", text)
+    return shown
+
+
+def _curve(
+    evaluator: FiniteEvaluator, policy: Gibbs, method: str, rule: StepRule, iterations: int
+) -> np.ndarray:
+    found = search(
+        evaluator,
+        policy,
+        jnp.zeros(policy.n_features),
+        method,
+        rule,
+        iterations=iterations,
+        gradient_tolerance=0.0,
+        patience=None,
+    )
+    return np.array([record.objective for record in found.history] + [found.objective])
+
+
+def _first_above(row: np.ndarray, share: float) -> int | None:
+    above = np.flatnonzero(row >= share)
+    return int(above[0]) if len(above) else None

@@ -1,0 +1,149 @@
+"""Affine invariance on Kakade's two-state problem, Section 6.1, Figure 3.
+
+Every method is trained in the original parameters, after a diagonal rescaling and after a
+general linear map; the traces are mapped back and compared.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
+from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.experiments import Progress
+from mdpnewton.policies import Reparametrized
+from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.search import search
+from mdpnewton.steps import Constant
+
+# Paper: step sizes are not given. Here: sizes that give traces of about the same length.
+STEPS = {
+    "steepest": 0.5,
+    "first_gauss_newton": 0.2,
+    "second_gauss_newton": 1.0,
+    "diagonal_first_gauss_newton": 0.2,
+    "diagonal_second_gauss_newton": 1.0,
+}
+KINDS = ("rescaled", "linear")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        discount: Of the rewards.
+        move_first: Probability to leave the first state at the start; the first state is
+            occupied 80 % of the time.
+        iterations: Steps of each method.
+        maps: How many random maps of each kind; the figure shows the first.
+    """
+
+    discount: float = 0.9
+    move_first: float = 0.1
+    iterations: int = 20
+    maps: int = 1
+
+
+SCALES = {"quick": Config(), "laptop": Config(maps=20), "paper": Config(maps=100)}
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Traces of the first map, and the largest and smallest distances over all maps."""
+    evaluator = FiniteEvaluator(two_state_mdp(config.discount))
+    policy = two_state_policy()
+    w = jnp.asarray(start_parameters(config.move_first))
+    rng = np.random.default_rng(seed)
+
+    def trace(of: Any, start: Any, method: str) -> np.ndarray:
+        found = search(
+            evaluator,
+            of,
+            start,
+            method,
+            Constant(STEPS[method]),
+            iterations=config.iterations,
+            gradient_tolerance=0.0,
+            patience=None,
+            keep_trace=True,
+        )
+        points = [of.original(v) for v in found.trace] if of is not policy else found.trace
+        return np.array(points)
+
+    original = {method: trace(policy, w, method) for method in STEPS}
+    distances: dict[str, dict[str, list[float]]] = {m: {k: [] for k in KINDS} for m in STEPS}
+    shown: dict[str, Any] = {kind: {} for kind in KINDS}
+    matrices = {kind: _random_map(rng, kind) for kind in KINDS}
+    for number in range(config.maps):
+        progress(number, config.maps, "maps")
+        if number:
+            matrices = {kind: _random_map(rng, kind) for kind in KINDS}
+        for kind, matrix in matrices.items():
+            mapped = Reparametrized(policy, matrix)
+            for method in STEPS:
+                back = trace(mapped, mapped.transformed(w), method)
+                distances[method][kind].append(_distance(original[method], back))
+                if number == 0:
+                    shown[kind][method] = back.tolist()
+            if number == 0:
+                shown[kind]["matrix"] = matrix.tolist()
+    return {
+        "distance": {m: {k: max(d[k]) for k in KINDS} for m, d in distances.items()},
+        "smallest_distance": {m: {k: min(d[k]) for k in KINDS} for m, d in distances.items()},
+        "maps": config.maps,
+        "step_sizes": STEPS,
+        "traces": {"original": {m: t.tolist() for m, t in original.items()}, **shown},
+    }
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """The traces in both spaces, mapped back, as in Figure 3."""
+    figure, axes = new_figure(1, 2, sharey=True)
+    spread = np.concatenate([np.array(t) for t in results["traces"]["original"].values()])
+    low, high = spread.min(axis=0), spread.max(axis=0)
+    margin = 0.25 * (high - low)
+    for axis, kind in zip(axes, KINDS, strict=True):
+        for method in STEPS:
+            first = np.array(results["traces"]["original"][method])
+            second = np.array(results["traces"][kind][method])
+            size = 9 if method.startswith("diagonal") else 5  # they cover the full methods
+            style: dict[str, Any] = {"color": COLORS[method], "lw": 0.8}
+            axis.plot(*first.T, "-s", mfc="none", ms=size, label=LABELS[method], **style)
+            axis.plot(*second.T, ":*", ms=0.7 * size, **style)
+        axis.set_xlim(low[0] - margin[0], high[0] + margin[0])
+        axis.set_ylim(low[1] - margin[1], high[1] + margin[1])
+        axis.set_title({"rescaled": "diagonal rescaling", "linear": "general linear map"}[kind])
+        axis.set_xlabel("$w_1$, self-loop of state 1")
+    axes[0].set_ylabel("$w_2$, self-loop of state 2")
+    axes[0].legend(loc="lower left")
+    figure.suptitle("Squares: original parameters. Stars: mapped parameters, mapped back.")
+    return {"invariance": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """Distance between the traces, relative to their length."""
+    shown = Table(title="Largest relative distance between a trace and its mapped twin")
+    for column in ("method", "after rescaling", "after a linear map"):
+        shown.add_column(column, justify="left" if column == "method" else "right")
+    for method, found in results["distance"].items():
+        shown.add_row(LABELS[method], f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
+    return shown
+
+
+def _random_map(rng: np.random.Generator, kind: str) -> np.ndarray:
+    if kind == "rescaled":
+        return np.diag(np.exp(rng.choice([-1, 1], 2) * rng.uniform(0.5, 1.0, 2)))
+    while True:
+        matrix = rng.normal(size=(2, 2))
+        if np.linalg.cond(matrix) < 5:
+            return matrix
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Largest distance of two traces, relative to the extent of the first."""
+    extent = np.linalg.norm(first - first[0], axis=1).max()
+    return float(np.linalg.norm(first - second, axis=1).max() / extent)

@@ -1,0 +1,84 @@
+"""An analysis as a table to read and as JSON to keep."""
+
+from typing import Any
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+
+from mdpnewton.analysis import Analysis
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """Everything in the analysis, matrices as nested lists in full precision."""
+    spectra = {
+        name: {
+            "smallest": spectrum.smallest,
+            "largest": spectrum.largest,
+            "definiteness": spectrum.definiteness,
+        }
+        for name, spectrum in analysis.spectra.items()
+    }
+    rates = {
+        name: {"jacobian": r.jacobian.tolist(), "rate": r.rate, "largest_step": r.largest_step}
+        for name, r in analysis.rates.items()
+    }
+    return {
+        "objective": analysis.objective,
+        "gradient": analysis.gradient.tolist(),
+        **{name: matrix.tolist() for name, matrix in analysis.terms.items()},
+        "occupancy": analysis.occupancy.tolist(),
+        "value": analysis.value.tolist(),
+        "advantage": analysis.advantage.tolist(),
+        "constant_curvature": analysis.constant_curvature,
+        "value_consistent": analysis.consistency.consistent,
+        "witness": analysis.consistency.witness,
+        "spectra": spectra,
+        "guaranteed_ascent": analysis.guaranteed,
+        "singular": analysis.singular,
+        "unused_parameters": analysis.unused_parameters,
+        "stationary": analysis.stationary,
+        "rates": rates,
+    }
+
+
+def analysis_table(analysis: Analysis) -> Group:
+    """Eigenvalue ranges of every term, and in words what follows."""
+    table = Table(title=f"Policy Hessian at U(w) = {analysis.objective:.6g}")
+    for column in ("term", "smallest", "largest", "definiteness"):
+        right = column in ("smallest", "largest")
+        table.add_column(column, justify="right" if right else "left")
+    for name, spectrum in analysis.spectra.items():
+        low, high = f"{spectrum.smallest:.4g}", f"{spectrum.largest:.4g}"
+        table.add_row(name, low, high, spectrum.definiteness)
+    return Group(table, *_sentences(analysis))
+
+
+def _sentences(analysis: Analysis) -> list[str]:
+    yes = {True: "yes", False: "no"}
+    lines = [
+        f"parameters: {len(analysis.gradient)}, gradient norm: "
+        f"{np.linalg.norm(analysis.gradient):.4g}",
+        f"constant curvature (Definition 1): {yes[analysis.constant_curvature]}",
+        f"H2 guaranteed negative semidefinite (Theorem 5): {yes[analysis.guaranteed]}",
+        f"value consistent at w (Definition 2): {yes[analysis.consistency.consistent]}",
+    ]
+    witness = analysis.consistency.witness
+    if witness is not None:
+        slopes = ", ".join(f"{slope:.3g}" for slope in witness["value_gradient"])
+        lines.append(
+            f"  witness: parameter {witness['parameter']}, states {witness['states']}, "
+            f"dV = {slopes} ({witness['kind']})"
+        )
+    if analysis.singular:
+        unused = analysis.unused_parameters
+        which = f": parameters {unused} never change the policy" if unused else ""
+        lines.append(f"H2 is singular{which}; steps have no component there unless damped")
+    for name, rate in analysis.rates.items():
+        largest = "none" if rate.largest_step is None else f"(0, {rate.largest_step:.4g})"
+        lines.append(
+            f"{name}: linear rate {rate.rate:.4g} at step 1, steps that converge {largest}"
+        )
+    if not analysis.stationary:
+        lines.append("w is not stationary: no convergence rates (Theorems 9, 10, 12)")
+    return lines

@@ -1,0 +1,49 @@
+"""The look of the figures, and the colour and name of every method in them."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.titlesize": 10,
+    "font.size": 10,
+    "figure.titlesize": 10,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "svg.hashsalt": "mdpnewton",  # the same picture gives the same file
+}
+
+# The colours of Figure 3, and of Section 6 for the others.
+COLORS = {
+    "steepest": "tab:green",
+    "natural": "tab:olive",
+    "first_gauss_newton": "tab:red",
+    "second_gauss_newton": "tab:blue",
+    "diagonal_first_gauss_newton": "tab:purple",
+    "diagonal_second_gauss_newton": "black",
+}
+LABELS = {
+    "steepest": "steepest ascent",
+    "natural": "natural gradient",
+    "first_gauss_newton": "first Gauss-Newton",
+    "second_gauss_newton": "second Gauss-Newton",
+    "diagonal_first_gauss_newton": "diagonal first Gauss-Newton",
+    "diagonal_second_gauss_newton": "diagonal second Gauss-Newton",
+}
+
+
+def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """A figure that needs no screen, and its axes; draw inside `figure_style`."""
+    figure = Figure(figsize=(5.2 * columns, 3.9 * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def figure_style() -> AbstractContextManager[None]:
+    """The context in which figures are drawn and saved."""
+    return rc_context(STYLE)

@@ -1,0 +1,73 @@
+"""Run folders: config.json, results.json and the figures."""
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from mdpnewton.report.figures import figure_style
+
+FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "svg": {"metadata": {"Date": None}}}
+
+
+def write_run(
+    folder: Path, config: dict[str, Any], results: dict[str, Any], figures: dict[str, Figure]
+) -> list[Path]:
+    """Write a run folder; each file appears whole or not at all.
+
+    Args:
+        folder: Made if it is not there.
+        config: What was asked for; library versions are added.
+        results: What came out.
+        figures: By name; each is saved as PNG and SVG.
+
+    Returns:
+        The files that were written.
+    """
+    prepare(folder)
+    libraries = {name: version(name) for name in ("jax", "equinox", "numpy", "scipy")}
+    about = {**config, "python": platform.python_version(), "libraries": libraries}
+    written = [folder / "config.json", folder / "results.json"]
+    for path, content in zip(written, (about, results), strict=True):
+        _write(path, to_json(content).encode())
+    for name, figure in figures.items():
+        written += save_figure(figure, folder, name)
+    return written
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder, before any computing is done for it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out {folder}: is a file; name a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {folder}: cannot be made ({error.strerror})") from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"--out {folder}: is not writable; name another folder")
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """The figure as PNG and SVG, without dates, so that the same data give the same file."""
+    written = []
+    with figure_style():
+        for ending, options in FORMATS.items():
+            path = folder / f"{name}.{ending}"
+            figure.savefig(path, format=ending, **options)
+            written.append(path)
+    return written
+
+
+def to_json(content: Any) -> str:
+    """JSON in full precision; numbers that JSON cannot say are an error, never NaN."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    beside = path.with_name(path.name + ".part")
+    beside.write_bytes(content)
+    os.replace(beside, path)
