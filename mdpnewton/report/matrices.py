@@ -10,18 +10,27 @@ SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "fisher")
 
 
 def draw_terms(analysis: Analysis) -> Figure:
-    """Every term as a picture; one colour scale, so that small terms look small."""
+    """Every term as a picture.
+
+    One colour scale for all, so that small terms look small; the Fisher matrix, which is in
+    other units, has its own.
+    """
     figure, axes = new_figure(2, 4)
-    largest = max(np.abs(analysis.terms[name]).max() for name in SHOWN)
+    figure.set_size_inches(10, 5.4)
     spectra = analysis.spectra
-    for axis, name in zip(axes.ravel(), SHOWN, strict=True):
-        label, matrix = name, analysis.terms[name]
-        if name == "H12":
-            label, matrix = "H12+H12'", matrix + matrix.T
-        image = axis.imshow(matrix, cmap="RdBu", vmin=-largest, vmax=largest)
-        axis.set_title(f"{label}: {spectra[label].definiteness}")
+    matrices = {name: analysis.terms[name] for name in SHOWN}
+    matrices["H12"] = matrices["H12"] + matrices["H12"].T
+    largest = max(np.abs(m).max() for name, m in matrices.items() if name != "fisher")
+    for axis, (name, matrix) in zip(axes.ravel(), matrices.items(), strict=True):
+        label = "H12+H12'" if name == "H12" else name
+        scale = np.abs(matrix).max() if name == "fisher" else largest
+        image = axis.imshow(matrix, cmap="RdBu", vmin=-scale, vmax=scale)
+        axis.set_title(f"{label}\n{spectra[label].definiteness}", fontsize=9)
         axis.grid(False)
         axis.set_xticks([])
         axis.set_yticks([])
-    figure.colorbar(image, ax=axes, shrink=0.8)
+        axis.spines[:].set_visible(False)
+        if name in ("H12", "fisher"):
+            figure.colorbar(image, ax=axis, shrink=0.8)
+    figure.suptitle("Terms of the policy Hessian, one colour scale; Fisher has its own")
     return figure

@@ -63,10 +63,10 @@ def _arrays(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; write one with numpy.savez")
     try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise ValueError("it is a single array")
-        with found:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if not isinstance(found, np.lib.npyio.NpzFile):
+                raise ValueError("it is a single array")
             arrays = {name: found[name] for name in found.files}
     except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError) as error:
         reason = " ".join(str(error).split()).rstrip(".")

@@ -142,7 +142,7 @@ def _record(
     status = jnp.where((status == RUNNING) & ~taken, BROKEN, status)
     status = jnp.where(taken & (norm <= tolerance * jnp.linalg.norm(b)), SOLVED, status)
     better = taken & (norm < state.least)
-    k = state.k + taken
+    k = state.k + taken.astype(state.k.dtype)
     return _State(
         x=jnp.where(taken, x, state.x),
         r=jnp.where(taken, r, state.r),

@@ -1,0 +1,99 @@
+"""The analysis: definiteness in words, witnesses, guarantees, and rates only where they hold."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import gibbs, quadratic, random_mdp, tabular
+
+import mdpnewton as mn
+from mdpnewton.analysis import Spectrum
+from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
+
+
+@pytest.mark.parametrize(
+    ("smallest", "largest", "word"),
+    [
+        (1.0, 2.0, "positive definite"),
+        (-2.0, -1.0, "negative definite"),
+        (0.0, 2.0, "positive semidefinite"),
+        (-2.0, 1e-14, "negative semidefinite"),
+        (-1.0, 1.0, "indefinite"),
+        (-1e-15, 1e-15, "zero"),
+    ],
+)
+def test_definiteness_in_words(smallest, largest, word):
+    assert Spectrum(smallest, largest, 2.0).definiteness == word
+
+
+def test_constant_curvature_is_told_apart():
+    mdp = random_mdp(0)
+    for make, constant in ((gibbs, True), (tabular, True), (quadratic, False)):
+        policy, _, w = make(0, mdp)
+        assert mn.analyze(mdp, policy, jnp.asarray(w)).constant_curvature == constant
+
+
+def test_the_guarantee_of_theorem_5_needs_values_that_are_not_negative():
+    mdp = random_mdp(0)
+    policy, _, w = gibbs(0, mdp)
+    assert mn.analyze(mdp, policy, jnp.asarray(w)).guaranteed
+    costs = mn.FiniteMDP(mdp.transition, -mdp.reward, mdp.start, mdp.discount)
+    assert not mn.analyze(costs, policy, jnp.asarray(w)).guaranteed
+    crooked, _, v = quadratic(0, mdp)
+    assert not mn.analyze(mdp, crooked, jnp.asarray(v)).guaranteed
+
+
+def test_the_hallway_is_value_consistent_and_mccallums_grid_has_a_witness():
+    w = jnp.array([0.3, -0.2, 0.1, 0.4])
+    assert mn.analyze(HALLWAY.mdp(0.95), HALLWAY.policy(0.95), w).consistency.consistent
+    found = mn.analyze(MCCALLUM.mdp(0.95), MCCALLUM.policy(0.95), jnp.zeros(4)).consistency
+    assert not found.consistent
+    assert found.witness["kind"] == "opposite signs"
+    up, down = found.witness["value_gradient"]
+    assert up > 0 > down
+    policy, mdp = MCCALLUM.policy(0.95), MCCALLUM.mdp(0.95)
+    step = 1e-5 * jnp.eye(4)[found.witness["parameter"]]
+    evaluator = mn.FiniteEvaluator(mdp)
+    rise = evaluator.closed_loop(policy, step).value - evaluator.closed_loop(policy, -step).value
+    np.testing.assert_allclose(rise[found.witness["states"]] / 2e-5, [up, down], rtol=1e-6)
+
+
+def test_a_state_whose_policy_moves_but_not_its_value_is_a_witness_too():
+    # State 1 has two actions that do the same; one parameter moves both states' policies.
+    transition = np.zeros((2, 2, 2))
+    transition[:, :, 1] = 1
+    mdp = mn.FiniteMDP(transition, np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1.0, 0.0]), 0.9)
+    policy = mn.Gibbs(np.array([[[1.0], [0.0]], [[1.0], [0.0]]]))
+    found = mn.analyze(mdp, policy, jnp.zeros(1)).consistency
+    assert found.witness["kind"] == "policy moves, value does not"
+    assert found.witness["states"] == [0, 1]
+
+
+def test_rates_are_predicted_only_where_the_gradient_vanishes():
+    mdp, policy = MCCALLUM.mdp(0.95), MCCALLUM.policy(0.95)
+    assert mn.analyze(mdp, policy, jnp.zeros(4)).rates == {}
+    found = mn.search(
+        mn.FiniteEvaluator(mdp), policy, jnp.zeros(4), iterations=500, gradient_tolerance=1e-11
+    )
+    analysis = mn.analyze(mdp, policy, found.w)
+    assert analysis.stationary
+    rate = analysis.rates["second_gauss_newton"]
+    assert rate.rate < 1 < rate.largest_step
+    H2, H = analysis.terms["H2"], analysis.terms["hessian"]
+    np.testing.assert_allclose(rate.jacobian, np.eye(4) - np.linalg.solve(H2, H), atol=1e-9)
+    assert analysis.rates["expectation_maximization"].rate == rate.rate
+
+
+def test_a_feature_that_is_zero_everywhere_is_reported():
+    mdp = random_mdp(0)
+    policy, _, w = gibbs(0, mdp)
+    dead = mn.Gibbs(np.asarray(policy.features) * np.array([1.0, 0.0, 1.0, 1.0]))
+    analysis = mn.analyze(mdp, dead, jnp.asarray(w))
+    assert analysis.singular
+    assert analysis.unused_parameters == [1]
+    evaluator = mn.FiniteEvaluator(mdp)
+    pairs = evaluator.evaluate(None, dead, jnp.asarray(w))
+    step = mn.direction("second_gauss_newton", dead, jnp.asarray(w), pairs)
+    assert (step.report.status, step.report.ridge) == ("singular", 0.0)
+    assert float(step.value[1]) == pytest.approx(0.0, abs=1e-12)
+    damped = mn.direction(mn.Precondition("H2", mn.Dense(ridge=0.1)), dead, jnp.asarray(w), pairs)
+    assert (damped.report.status, damped.report.ridge) == ("solved", 0.1)

@@ -1,0 +1,112 @@
+"""Every experiment at quick scale: files, JSON, and what the paper says of it."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from mdpnewton.cli import main
+from mdpnewton.experiments import EXPERIMENTS
+
+FULL = ("first_gauss_newton", "second_gauss_newton")
+DIAGONAL = ("diagonal_first_gauss_newton", "diagonal_second_gauss_newton")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    known = {}
+
+    def once(name, *more):
+        if (name, *more) not in known:
+            folder = tmp_path_factory.mktemp(name)
+            assert main(["run", name, "--out", str(folder), *more]) == 0
+            known[name, *more] = folder
+        return known[name, *more]
+
+    return once
+
+
+def load(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_run_folder_holds_config_results_and_figures(results, name):
+    folder = results(name)
+    config = json.loads((folder / "config.json").read_text())
+    found = load(folder)
+    for content in (config, found):
+        assert (content["experiment"], content["scale"], content["seed"]) == (name, "quick", 0)
+    assert config["settings"]
+    endings = sorted(path.suffix for path in folder.iterdir())
+    assert endings == [".json", ".json", ".png", ".svg"]
+    assert all(path.stat().st_size > 100 for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_json_prints_the_results_and_nothing_else(results, name, tmp_path, capsys):
+    folder = results(name)
+    capsys.readouterr()
+    assert main(["run", name, "--json", "--out", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == (tmp_path / "results.json").read_text()
+    assert captured.err == ""
+    assert json.loads(captured.out) == load(folder)  # the same seed, the same numbers
+    for picture in folder.glob("*.svg"):
+        assert picture.read_bytes() == (tmp_path / picture.name).read_bytes()
+
+
+def test_invariance_full_methods_agree_after_both_maps(results):
+    distance = load(results("invariance"))["distance"]
+    for method in FULL:
+        assert distance[method]["rescaled"] < 1e-8
+        assert distance[method]["linear"] < 1e-8
+
+
+def test_invariance_diagonal_methods_agree_after_rescaling_only(results):
+    distance = load(results("invariance"))["distance"]
+    for method in DIAGONAL:
+        assert distance[method]["rescaled"] < 1e-8
+        assert distance[method]["linear"] > 1e-2
+
+
+def test_invariance_steepest_agrees_after_neither(results):
+    distance = load(results("invariance"))["distance"]["steepest"]
+    assert distance["rescaled"] > 1e-2
+    assert distance["linear"] > 1e-2
+
+
+def test_hallway_the_ratio_passes_600_and_keeps_growing(results):
+    found = load(results("hallway"))
+    ratio, slope = found["ratio"], found["gradient_norm"]
+    assert ratio[0] < 1
+    assert max(ratio) > 600
+    tail = [r for r, g in zip(ratio, slope, strict=True) if g < 1e-2]
+    assert all(b > a for a, b in pairwise(tail))
+    assert found["distance"][-1] == 0
+    assert len(ratio) == len(slope) == len(found["distance"])
+
+
+def test_mccallum_the_ratio_settles_below_one(results):
+    found = load(results("mccallum", "--set", "tolerance=1e-10"))
+    assert found["ratio"][-1] == pytest.approx(0.1655297, abs=1e-6)
+    assert sum(x**2 for x in found["optimum"]) ** 0.5 == pytest.approx(1.85, abs=0.01)
+
+
+@pytest.mark.parametrize(("discount", "ratio"), [(0.9, 0.185), (0.99, 0.152)])
+def test_mccallum_at_other_discounts(results, discount, ratio):
+    found = load(results("mccallum", "--set", f"discount={discount}"))
+    assert found["ratio"][-1] == pytest.approx(ratio, abs=1e-3)
+
+
+def test_with_current_state_features_a1_vanishes_in_mccallums_grid_and_h12_does_not(results):
+    found = load(results("mccallum", "--set", "features=current"))
+    assert found["norm_A1"][-1] < 1e-5
+    assert found["norm_H12"][-1] > 1
+
+
+def test_demo_second_order_methods_beat_steepest_ascent(results):
+    methods = load(results("demo"))["methods"]
+    steepest = methods["steepest"]["final"]["mean"]
+    assert methods["second_gauss_newton"]["final"]["mean"] > steepest
+    assert methods["natural"]["final"]["mean"] > steepest

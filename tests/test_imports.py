@@ -1,0 +1,73 @@
+"""The architecture, read off the imports: they point one way."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import mdpnewton
+
+PACKAGE = Path(mdpnewton.__file__).parent
+# A module may import from its own layer's name and from those that stand before it.
+LAYERS = (
+    {"version"},
+    {"mdp"},
+    {"closed_loop"},
+    {"evaluation"},
+    {"policies"},
+    {"evaluators", "domains", "curvature"},
+    {"hessian"},
+    {"solve"},
+    {"methods", "steps"},
+    {"search"},
+    {"analysis"},
+    {"report"},
+    {"runs"},
+    {"experiments"},
+    {"cli"},
+    {"__main__"},
+)
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mdpnewton."):
+            yield node.module.split(".")[1]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for other in imports(path):
+        assert other == name or RANK[other] < RANK[name], f"{name} imports {other}"
+
+
+def test_only_the_outer_layers_read_files_print_or_plot():
+    for path in FILES:
+        name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if name in ("experiments", "runs", "report", "cli"):
+            continue
+        text = path.read_text()
+        for word in (
+            "print(",
+            "open(",
+            "matplotlib",
+            "import rich",
+            "from rich",
+            "argparse",
+            "pickle",
+        ):
+            assert word not in text, f"{path.name}: {word}"
+
+
+def test_every_public_name_loads():
+    for name in mdpnewton.__all__:
+        assert getattr(mdpnewton, name) is not None
+    assert set(mdpnewton.__all__) <= set(dir(mdpnewton))
+
+
+def test_files_are_small():
+    for path in FILES:
+        assert len(path.read_text().splitlines()) <= 320, path.name

@@ -1,0 +1,207 @@
+"""The loop: every method with every rule, transactions, stops, records."""
+
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import POLICIES, gibbs, random_mdp
+
+import mdpnewton as mn
+from mdpnewton.methods import Direction, Method
+from mdpnewton.solve import SolveReport
+
+MDP = random_mdp(1)
+EVALUATOR = mn.FiniteEvaluator(MDP)
+POLICY, _, START = gibbs(1, MDP)
+RULES = {
+    "constant": mn.Constant(0.5),
+    "decay": mn.Decay(0.5),
+    "best of set": mn.BestOfSet((0.1, 0.5, 1.0)),
+    "keep if better": mn.KeepIfBetter(),
+    "armijo": mn.Armijo(),
+    "strong wolfe": mn.StrongWolfe(),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("method", mn.METHODS)
+def test_protocol_every_method_goes_with_every_rule(method, rule):
+    found = mn.search(EVALUATOR, POLICY, START, method, RULES[rule], iterations=3)
+    assert np.isfinite(np.asarray(found.w)).all()
+    assert len(found.history) == 3
+    for record in found.history:
+        assert np.isfinite([record.objective, record.gradient_norm]).all()
+        assert record.report.status in (
+            "solved",
+            "indefinite",
+            "singular",
+            "negative curvature",
+            "iterations",
+        )
+    if rule in ("keep if better", "armijo", "strong wolfe"):
+        objectives = [record.objective for record in found.history] + [found.objective]
+        assert all(b >= a - 1e-12 for a, b in pairwise(objectives))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("method", mn.METHODS)
+def test_protocol_every_method_goes_with_every_policy(method, policy):
+    chosen, _, w = POLICIES[policy](1, MDP)
+    w = jnp.asarray(w)
+    pairs = EVALUATOR.evaluate(None, chosen, w)
+    found = mn.direction(method, chosen, w, pairs, evaluator=EVALUATOR)
+    assert isinstance(found, Direction)
+    assert jax.tree.structure(found.value) == jax.tree.structure(w)
+    assert np.isfinite(np.asarray(found.value)).all()
+    expected = float(jnp.sum(found.value * found.gradient))
+    assert found.report.slope == pytest.approx(expected, abs=1e-12)
+
+
+def test_second_gauss_newton_with_step_one_never_lowers_the_objective():
+    found = mn.search(EVALUATOR, POLICY, START, iterations=100)
+    objectives = [record.objective for record in found.history] + [found.objective]
+    assert (np.diff(objectives) >= -1e-12).all()
+    assert found.objective > objectives[0] + 0.1
+
+
+def test_it_stops_when_converged():
+    found = mn.search(
+        EVALUATOR, POLICY, START, step=mn.StrongWolfe(), iterations=500, gradient_tolerance=1e-3
+    )
+    assert found.status == "converged"
+    assert found.gradient_norm <= 1e-3
+    assert all(record.gradient_norm > 1e-3 for record in found.history)
+
+
+class Sideways(Method):
+    """A direction that is given, whatever the situation."""
+
+    value: jnp.ndarray
+
+    def direct(self, at):
+        return self.value, SolveReport("none", "solved")
+
+
+def test_a_rejected_step_leaves_exactly_the_old_parameters():
+    """Tianshou 1287: the parameters of a rejected step leak into the policy."""
+    down = Sideways(
+        -mn.gradient(POLICY, jnp.asarray(START), EVALUATOR.evaluate(None, POLICY, START))
+    )
+    found = mn.search(
+        EVALUATOR, POLICY, START, down, mn.KeepIfBetter(), iterations=5, keep_trace=True
+    )
+    assert not any(record.step.accepted for record in found.history)
+    for w in found.trace:
+        assert np.array_equal(np.asarray(w), START)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308])
+def test_no_step_to_where_parameters_are_not_finite(value):
+    wild = Sideways(jnp.full(4, value))
+    found = mn.search(EVALUATOR, POLICY, START, wild, mn.Constant(10.0), iterations=2)
+    assert np.array_equal(np.asarray(found.w), START)
+    assert [record.step.accepted for record in found.history] == [False, False]
+    assert "finite" in found.history[0].step.reason
+
+
+def test_it_stops_on_stagnation_with_what_it_has():
+    still = Sideways(jnp.zeros(4))
+    found = mn.search(EVALUATOR, POLICY, START, still, iterations=100, patience=7)
+    assert found.status == "stagnated"
+    assert len(found.history) == 8
+
+
+def test_an_interrupt_ends_the_search_with_what_it_has():
+    def interrupt(record, w):
+        if record.iteration == 3:
+            raise KeyboardInterrupt
+
+    found = mn.search(EVALUATOR, POLICY, START, iterations=50, callback=interrupt)
+    assert found.status == "interrupted"
+    assert len(found.history) == 4
+    assert np.isfinite(np.asarray(found.w)).all()
+
+
+def test_the_callback_sees_each_record_and_where_it_started():
+    seen = []
+    found = mn.search(
+        EVALUATOR, POLICY, START, iterations=3, callback=lambda *a: seen.append(a), keep_trace=True
+    )
+    assert [record for record, _ in seen] == list(found.history)
+    for (_, w), traced in zip(seen, found.trace, strict=False):
+        assert np.array_equal(w, traced)
+
+
+def test_a_search_repeats_bit_for_bit():
+    first = mn.search(EVALUATOR, POLICY, START, iterations=10, step=mn.Armijo())
+    second = mn.search(EVALUATOR, POLICY, START, iterations=10, step=mn.Armijo())
+    assert np.array_equal(np.asarray(first.w), np.asarray(second.w))
+    assert first.history == second.history
+
+
+class Counting(mn.Categorical):
+    """Counts how often its code is traced."""
+
+    features: jnp.ndarray
+    log: list = eqx.field(static=True)
+    log_concave = blockwise_log_concave = constant_curvature = True
+
+    def logits(self, w, state):
+        self.log.append(1)
+        return self.features[state] @ w
+
+    def initial_parameters(self):
+        return jnp.zeros(self.features.shape[2])
+
+    def __hash__(self):
+        return 0
+
+
+class _Log(list):
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "steepest",
+        "compatible_natural",
+        "expectation_maximization",
+        "newton",
+        "hessian_free_newton",
+        "diagonal_first_gauss_newton",
+        "second_gauss_newton",
+        "conjugate_gradient_second_gauss_newton",
+    ],
+)
+def test_iterations_after_the_first_compile_nothing(method):
+    policy = Counting(POLICY.features, _Log())
+    counts = []
+    mn.search(
+        EVALUATOR,
+        policy,
+        START,
+        method,
+        mn.StrongWolfe(),
+        iterations=6,
+        callback=lambda *_: counts.append(len(policy.log)),
+    )
+    assert counts[0] > 0
+    assert counts[-1] == counts[1], counts
+
+
+def test_bad_arguments_are_refused_in_one_line():
+    with pytest.raises(ValueError, match="there is no method 'newtn'; choose one of steepest"):
+        mn.search(EVALUATOR, POLICY, START, "newtn")
+    with pytest.raises(ValueError, match="must be finite"):
+        mn.search(EVALUATOR, POLICY, np.full(4, np.nan))
+    w = jnp.asarray(START)
+    pairs = EVALUATOR.evaluate(None, POLICY, w)
+    with pytest.raises(ValueError, match="pass `evaluator"):
+        mn.direction("hessian_free_newton", POLICY, w, pairs)
