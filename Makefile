@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-slow lint format docs benchmark clean
+.PHONY: setup demo test test-slow lint format docs figures benchmark clean
 
 setup: $(STAMP)
 
@@ -41,3 +41,9 @@ benchmark: setup
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache
+
+# The results and figures that the documentation shows.
+figures: setup
+	$(BIN)/mdpnewton run demo --scale laptop --seed 100 --out docs/results/demo
+	for name in invariance hallway mccallum; do \
+	  $(BIN)/mdpnewton run $$name --scale paper --seed 100 --out docs/results/$$name || exit 1; done

@@ -148,6 +148,11 @@ def analyze(
             stationary and rates are predicted.
     """
     pairs = FiniteEvaluator(mdp).evaluate(None, policy, w)
+    if not np.isfinite(pairs.objective):
+        raise ValueError(
+            "`analyze(w=...)` gives action probabilities that are not finite; use weights (or "
+            "features) of a smaller size."
+        )
     loop = pairs.closed_loop
     assert loop is not None
     terms = hessian_terms(policy, w, pairs)

@@ -135,6 +135,10 @@ BAD_MODELS = {
     ),
     "weights that do not fit": (lambda d: model(d, weights=np.ones(4)), "weights need 15"),
     "weights with NaN": (lambda d: model(d, weights=np.full(15, np.nan)), "weights must be finite"),
+    "weights that overflow": (
+        lambda d: model(d, features=1e300 * np.ones((5, 3, 1)), weights=np.array([1e300])),
+        "not finite",
+    ),
     "complex rewards": (lambda d: model(d, reward=np.ones((5, 3), complex)), "real numbers"),
     "words": (lambda d: model(d, start=np.array(["a"] * 5)), "real numbers"),
 }
@@ -156,6 +160,7 @@ BAD_COMMANDS = {
     ("run", "hallway", "--set", "maze"): "write NAME=VALUE",
     ("run", "hallway", "--set", "color=red"): "there is no such setting",
     ("run", "hallway", "--set", "discount=high"): "needs a value of type float",
+    ("run", "invariance", "--set", "iterations=0"): "must be at least 1",
     ("run", "hallway", "--set", "discount=2"): "must be in [0, 1)",
     ("run", "hallway", "--set", "features=past"): "'successor' or 'current'",
     ("run", "hallway", "--seed", "-1"): "must not be negative",

@@ -54,7 +54,10 @@ def _listed(known: dict[str, Any]) -> str:
 
 def _parsed(name: str, text: str, old: Any) -> Any:
     try:
-        return type(old)(text)
+        value = type(old)(text)
     except ValueError:
         kind = type(old).__name__
         raise ValueError(f"--set {name}={text}: needs a value of type {kind}, as {old!r}") from None
+    if isinstance(value, int) and value < 1:
+        raise ValueError(f"--set {name}={text}: must be at least 1")
+    return value

@@ -67,91 +67,79 @@ def check_policy(
     """
     key = jax.random.key(0) if key is None else key
     flat, unravel = ravel_pytree(w)
-    flat = jnp.asarray(flat, dtype=float)
-    blocks = np.cumsum([0, *(np.size(leaf) for leaf in jax.tree.leaves(w))])
-
-    def log_prob(v: Any, state: Any, action: Any) -> Any:
-        return policy.log_prob(unravel(v), state, action)
-
-    score, hessian = jax.jit(jax.grad(log_prob)), jax.jit(jax.hessian(log_prob))
-    log_prob = jax.jit(log_prob)
-    n_states = jax.tree.leaves(states)[0].shape[0]
-    worst = dict.fromkeys(("score", "hessian", "spread", "mass"), 0.0)
-    top = top_block = -np.inf
-    finite = True
-    for point in range(points):
-        key, draw = jax.random.split(key)
-        v = flat + (spread * jax.random.normal(draw, flat.shape) if point else 0.0)
-        for i in range(n_states):
-            state = jax.tree.map(lambda leaf, i=i: leaf[i], states)
-            actions = _actions(policy, unravel(v), state, key, n_actions)
-            curvatures = []
-            for action in actions:
-                g, H = np.asarray(score(v, state, action)), np.asarray(hessian(v, state, action))
-                finite &= bool(np.isfinite(g).all() and np.isfinite(H).all())
-                if not finite:
-                    break
-                numeric_g, numeric_H = _differences(log_prob, score, v, state, action)
-                worst["score"] = max(worst["score"], _relative(g, numeric_g))
-                worst["hessian"] = max(worst["hessian"], _relative(H, numeric_H))
-                size = np.abs(H).max(initial=1e-12)
-                top = max(top, np.linalg.eigvalsh(H).max() / size)
-                for a, b in pairwise(blocks):
-                    top_block = max(top_block, np.linalg.eigvalsh(H[a:b, a:b]).max() / size)
-                curvatures.append(H)
-            if not finite:
-                break
-            worst["spread"] = max(
-                worst["spread"], *(_relative(H, curvatures[0]) for H in curvatures)
-            )
-            if n_actions is not None:
-                mass = sum(float(jnp.exp(log_prob(v, state, action))) for action in actions)
-                worst["mass"] = max(worst["mass"], abs(mass - 1))
-    rules = [
+    move_key, action_key = jax.random.split(key)
+    moves = spread * jax.random.normal(move_key, (points, flat.size))
+    parameters = flat + moves.at[0].set(0.0)
+    seen = _look(policy, unravel, parameters, states, action_key, n_actions)
+    score, hessian, differenced_score, differenced_hessian, probabilities = map(np.asarray, seen)
+    finite = bool(np.isfinite(score).all() and np.isfinite(hessian).all())
+    score_error = hessian_error = mass_error = apart = top = top_block = float("nan")
+    if finite:
+        size = np.maximum(np.abs(hessian).max(axis=(-1, -2)), 1e-12)
+        ends = np.cumsum([0, *(np.size(leaf) for leaf in jax.tree.leaves(w))])
+        blocks = [hessian[..., a:b, a:b] for a, b in pairwise(ends)]
+        score_error = _relative(score, differenced_score)
+        hessian_error = _relative(hessian, differenced_hessian)
+        top = float((np.linalg.eigvalsh(hessian)[..., -1] / size).max())
+        top_block = max(float((np.linalg.eigvalsh(b)[..., -1] / size).max()) for b in blocks)
+        apart = _relative(hessian, hessian[:, :, :1])
+        mass_error = float(np.abs(probabilities.sum(axis=-1) - 1).max())
+    rules = (
         (not finite, "log_prob has a score or Hessian that is not finite"),
-        (worst["score"] > tolerance, "the score disagrees with finite differences of log_prob"),
+        (score_error > tolerance, "the score disagrees with finite differences of log_prob"),
+        (hessian_error > tolerance, "the Hessian disagrees with differences of the score"),
         (
-            worst["hessian"] > tolerance,
-            "the Hessian disagrees with differences of the score",
+            n_actions is not None and mass_error > tolerance,
+            "the probabilities of a state do not sum to one",
         ),
-        (worst["mass"] > tolerance, "the probabilities of a state do not sum to one"),
         (policy.log_concave and top > tolerance, "declared log_concave, but is not"),
         (
             policy.blockwise_log_concave and top_block > tolerance,
             "declared blockwise_log_concave, but a block is not concave",
         ),
         (
-            policy.constant_curvature and worst["spread"] > tolerance,
+            policy.constant_curvature and apart > tolerance,
             "declared constant_curvature, but the Hessian depends on the action",
         ),
-    ]
+    )
     problems = tuple(f"{type(policy).__name__}: {text}." for broken, text in rules if broken)
     if problems and throw:
         raise ValueError(" ".join(problems))
-    return PolicyCheck(
-        problems, worst["score"], worst["hessian"], float(top), float(top_block), worst["spread"]
-    )
+    return PolicyCheck(problems, score_error, hessian_error, top, top_block, apart)
 
 
-def _actions(policy: Policy, w: PyTree, state: Any, key: Any, n_actions: int | None) -> Any:
-    if n_actions is not None:
-        return list(jnp.arange(n_actions))
-    return [policy.sample(draw, w, state) for draw in jax.random.split(key, 4)]
+def _look(
+    policy: Policy, unravel: Any, parameters: Any, states: Any, key: Any, n_actions: int | None
+) -> Any:
+    """Derivatives and their differences at all points, states and actions, in this order."""
+
+    def log_prob(v: Any, state: Any, action: Any) -> Any:
+        return policy.log_prob(unravel(v), state, action)
+
+    score = jax.grad(log_prob)
+
+    def derivatives(v: Any, state: Any, action: Any) -> Any:
+        def central(e: Any, step: Any) -> Any:
+            up, down = (v + step * e, state, action), (v - step * e, state, action)
+            rise, bend = log_prob(*up) - log_prob(*down), score(*up) - score(*down)
+            return rise / (2 * step), bend / (2 * step)
+
+        steps = 1e-5 * jnp.maximum(1.0, jnp.abs(v))
+        rises, bends = jax.vmap(central)(jnp.eye(v.size), steps)
+        exact = score(v, state, action), jax.hessian(log_prob)(v, state, action)
+        return *exact, rises, bends, jnp.exp(log_prob(v, state, action))
+
+    def all_actions(v: Any, state: Any) -> Any:
+        if n_actions is not None:
+            actions = jnp.arange(n_actions)
+        else:
+            draws = jax.random.split(key, 4)
+            actions = jax.vmap(lambda draw: policy.sample(draw, unravel(v), state))(draws)
+        return jax.vmap(derivatives, in_axes=(None, None, 0))(v, state, actions)
+
+    by_state = jax.vmap(all_actions, in_axes=(None, 0))
+    return jax.jit(jax.vmap(by_state, in_axes=(0, None)))(parameters, states)
 
 
 def _relative(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.abs(x - y).max() / max(1.0, np.abs(y).max()))
-
-
-def _differences(log_prob: Any, score: Any, v: Any, state: Any, action: Any) -> Any:
-    """Central differences of `log_prob` and of `score`."""
-    first, second = [], []
-    for i in range(v.size):
-        step = 1e-5 * max(1.0, abs(float(v[i])))
-        up, down = v.at[i].add(step), v.at[i].add(-step)
-        rise = log_prob(up, state, action) - log_prob(down, state, action)
-        first.append(float(rise) / (2 * step))
-        second.append(
-            np.asarray(score(up, state, action) - score(down, state, action)) / (2 * step)
-        )
-    return np.array(first), np.array(second)

@@ -1,0 +1,74 @@
+"""The documentation runs: Python blocks page by page, and every mdpnewton command."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mdpnewton.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+SLOW = ("--scale laptop", "--scale paper")
+
+
+def blocks(page):
+    return BLOCK.findall(page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for language, text in blocks(page):
+        if language == "python":
+            exec(compile(text, f"{page.name}", "exec"), namespace)
+        elif language == "sh":
+            for line in text.splitlines():
+                words = shlex.split(line, comments=True)
+                if words[:1] == ["mdpnewton"] and not any(slow in line for slow in SLOW):
+                    assert main(words[1:]) == 0, (line, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_pictures_of_a_page_exist(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_make_targets_that_the_documentation_names_exist():
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for page in PAGES:
+        for language, text in blocks(page):
+            if language == "sh":
+                assert set(re.findall(r"^make ([a-z-]+)", text, re.M)) <= known, page.name
+
+
+def test_the_paper_map_names_tests_that_exist():
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "paper-map.md").read_text())
+    assert len(named) > 20
+    missing = [name for name in named if f"def {name}(" not in tests]
+    assert not missing
+
+
+def test_experiment_pages_have_the_fixed_headings():
+    for page in (ROOT / "docs" / "experiments").glob("*.md"):
+        headings = re.findall(r"^## (.*)$", page.read_text(), re.M)
+        fixed = ["In the paper", "Here", "Differences and why", "Command", "Result"]
+        assert headings == fixed, page.name
+
+
+@pytest.mark.skipif(shutil.which("mkdocs", path=Path(sys.executable).parent) is None, reason="docs")
+def test_the_site_builds(tmp_path):
+    command = [Path(sys.executable).parent / "mkdocs", "build", "--strict", "--quiet"]
+    done = subprocess.run(
+        [*command, "--site-dir", tmp_path], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
