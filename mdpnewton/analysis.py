@@ -227,14 +227,16 @@ def is_guaranteed_definite(policy: Policy, pairs: WeightedPairs) -> bool:
 def value_consistency(policy: Policy, w: PyTree, pairs: WeightedPairs) -> Consistency:
     """Definition 2 at w: no parameter helps one state and harms another.
 
-    A component of grad V counts as zero below `ROUND_OFF` times the largest of all.
+    A component of grad V counts as zero below `ROUND_OFF` times what its sum over the future
+    would be if nothing in it cancelled.
     """
     slopes = value_gradient(policy, w, pairs)
     table = score_table(policy, w, pairs)
     loop = pairs.closed_loop
     assert loop is not None
     moves = np.abs(loop.probabilities[:, :, None] * table).max(axis=1)  # |grad pi|, (S, n)
-    floor = ROUND_OFF * np.abs(slopes).max(initial=0.0)
+    gains = np.abs(loop.probabilities * loop.action_value)
+    floor = ROUND_OFF * loop.accumulate(np.einsum("sa,sai->si", gains, np.abs(table))).max()
     rises, falls = slopes > floor, slopes < -floor
     opposed = rises.any(axis=0) & falls.any(axis=0)
     still = ~(rises | falls) & (moves > ROUND_OFF * max(moves.max(initial=0.0), 1e-300))

@@ -1,19 +1,17 @@
 """The methods of the paper, as a table, and the one way to ask any of them for a direction."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-import scipy.optimize
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PyTree, Scalar
+from jaxtyping import Array, PyTree
 
-from mdpnewton.curvature import Curvature, Form, curvature, gradient
+from mdpnewton.bound import maximize
+from mdpnewton.curvature import Form, curvature, gradient
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.hessian import DifferencedHessian, policy_hessian, score_table
 from mdpnewton.policies import Policy
@@ -169,35 +167,13 @@ class ExpectationMaximization(Method):
         if top is not None:
             report = SolveReport("closed_form", "solved")
         else:
-            top, report = self._search(at)
+            bound = curvature(at.policy, at.w, at.evaluation, "H2")
+            top, report = maximize(bound, self.tolerance, self.iterations)
         value = jax.tree.map(lambda v, w: v - w, top, at.w)
         if not bool(jnp.isfinite(ravel_pytree(value)[0]).all()):
             value = jax.tree.map(jnp.zeros_like, at.w)
             report = replace(report, status="not finite")
         return value, report
-
-    def _search(self, at: Situation) -> tuple[PyTree, SolveReport]:
-        start, unravel = ravel_pytree(at.w)
-        first = float(jnp.linalg.norm(ravel_pytree(at.gradient)[0]))
-        if first == 0 or not np.isfinite(first):
-            status = "solved" if first == 0 else "not finite"
-            return at.w, SolveReport("surrogate_search", status, iterations=0)
-        bound = curvature(at.policy, at.w, at.evaluation, "H2")
-        found = scipy.optimize.minimize(
-            lambda x: tuple(map(np.asarray, _descend(bound, x))),
-            np.asarray(start),
-            jac=True,
-            hessp=lambda x, p: np.asarray(_bend(bound, x, p)),
-            method="trust-ncg",
-            options={"gtol": self.tolerance * first, "maxiter": self.iterations},
-        )
-        residual = float(np.linalg.norm(found.jac)) / first
-        return unravel(jnp.asarray(found.x)), SolveReport(
-            solver="surrogate_search",
-            status="solved" if residual <= 10 * self.tolerance else "iterations",
-            residual=residual,
-            iterations=int(found.nit),
-        )
 
 
 METHODS: dict[str, Method] = {
@@ -279,20 +255,3 @@ def _least_squares(table: Array, occupancy: Array, value: Array, ridge: float) -
         target = jnp.concatenate([target, jnp.zeros(table.shape[1])])
     theta, _, rank, _ = jnp.linalg.lstsq(rows, target)
     return theta, rank
-
-
-@eqx.filter_jit
-def _descend(bound: Curvature, x: Array) -> tuple[Scalar, Array]:
-    """Minus the surrogate and its gradient over flat parameters."""
-    return jax.value_and_grad(_negated(bound))(x)
-
-
-@eqx.filter_jit
-def _bend(bound: Curvature, x: Array, p: Array) -> Array:
-    """Product of p with the Hessian of minus the surrogate."""
-    return jax.jvp(jax.grad(_negated(bound)), (x,), (p,))[1]
-
-
-def _negated(bound: Curvature) -> Callable[[Array], Scalar]:
-    unravel = ravel_pytree(bound.w)[1]
-    return lambda x: -bound.surrogate(unravel(x))

@@ -18,6 +18,7 @@ LAYERS = (
     {"evaluators", "domains", "curvature"},
     {"hessian"},
     {"solve"},
+    {"bound"},
     {"methods", "steps"},
     {"search"},
     {"analysis"},

@@ -44,15 +44,15 @@ class ConjugateGradient(Solver):
         """See `Solver`."""
         return _solve("conjugate_gradient", self, A, b)
 
-    def advance(self, product: Callable[[Array], Array], b: Array, state: "_State") -> "_State":
+    def advance(self, on: "_System", state: "_State") -> "_State":
         """One conjugate-gradient step."""
-        image = product(state.p)
+        image = on.product(state.p)
         status, smallest, largest = _watch(state, image)
         square = state.r @ state.r
         step = square / (state.p @ image)
         x, r = state.x + step * state.p, state.r - step * image
         p = r + (r @ r) / square * state.p
-        return _record(state, self.tolerance, b, status, smallest, largest, x, r, p)
+        return _record(self, on, state, status, smallest, largest, x, r, p)
 
 
 class SteepestDescent(Solver):
@@ -81,19 +81,22 @@ class SteepestDescent(Solver):
         """See `Solver`."""
         return _solve("steepest_descent", self, A, b)
 
-    def advance(self, product: Callable[[Array], Array], b: Array, state: "_State") -> "_State":
+    def advance(self, on: "_System", state: "_State") -> "_State":
         """One exact line search along the residual, or along A times it."""
-        image = product(state.p)
+        image = on.product(state.p)
         status, smallest, largest = _watch(state, image)
         if self.least_squares:
-            status = jnp.where(status == BROKEN, BROKEN, RUNNING)
-            twice = product(image)
+            # Any curvature will do, but A r = 0 means: no better x for an inconsistent system.
+            flat = image @ image <= _floor(on.b.dtype, largest) ** 2 * (state.p @ state.p)
+            still = jnp.where(flat, SINGULAR, RUNNING)
+            status = jnp.where(status == BROKEN, BROKEN, still)
+            twice = on.product(image)
             step = (image @ image) / (twice @ twice)
             x, r = state.x + step * image, state.r - step * twice
         else:
             step = (state.r @ state.r) / (state.r @ image)
             x, r = state.x + step * state.r, state.r - step * image
-        return _record(state, self.tolerance, b, status, smallest, largest, x, r, r)
+        return _record(self, on, state, status, smallest, largest, x, r, r)
 
 
 class _State(NamedTuple):
@@ -126,9 +129,9 @@ def _floor(dtype: Any, largest: Any) -> Any:
 
 
 def _record(
+    solver: Any,
+    on: "_System",
     state: _State,
-    tolerance: float,
-    b: Array,
     status: Array,
     smallest: Array,
     largest: Array,
@@ -137,10 +140,15 @@ def _record(
     p: Array,
 ) -> _State:
     """The next state: the step if `status` lets it be taken, else the old one, stopped."""
-    norm = jnp.linalg.norm(r)
-    taken = (status == RUNNING) & jnp.isfinite(norm)
+    goal = solver.tolerance * jnp.linalg.norm(on.b)
+    taken = (status == RUNNING) & jnp.isfinite(jnp.linalg.norm(r))
     status = jnp.where((status == RUNNING) & ~taken, BROKEN, status)
-    status = jnp.where(taken & (norm <= tolerance * jnp.linalg.norm(b)), SOLVED, status)
+    # The recurrence for r drifts from b - A x where x cancels: believe it only when checked.
+    done = taken & (jnp.linalg.norm(r) <= goal)
+    r = on.choose(done, lambda: on.b - on.product(x), lambda: r)
+    p = jnp.where(done, r, p)
+    norm = jnp.linalg.norm(r)
+    status = jnp.where(done & (norm <= goal), SOLVED, status)
     better = taken & (norm < state.least)
     k = state.k + taken.astype(state.k.dtype)
     return _State(
@@ -157,20 +165,31 @@ def _record(
     )
 
 
-def _while_on_host(condition: Callable, body: Callable, state: Any) -> Any:
+class _System(NamedTuple):
+    """A x = b, and how to loop and choose where A lives: traced, or on the host."""
+
+    product: Callable[[Array], Array]
+    b: Float[Array, " n"]
+    loop: Callable
+    choose: Callable
+
+
+def _loop_on_host(condition: Callable, body: Callable, state: Any) -> Any:
     while condition(state):
         state = body(state)
     return state
 
 
-def _iterate(
-    solver: Any, product: Callable[[Array], Array], b: Array, loop: Callable
-) -> tuple[Array, _State]:
-    def damped(p: Array) -> Array:
-        return product(p) + solver.ridge * p
+def _choose_on_host(condition: Any, then: Callable, otherwise: Callable) -> Any:
+    return then() if condition else otherwise()
 
-    x = b if solver.start == "gradient" else jnp.zeros_like(b)
-    r = b - damped(x) if solver.start == "gradient" else b
+
+def _iterate(solver: Any, bare: _System) -> tuple[Array, _State]:
+    b = bare.b
+    on = bare._replace(product=lambda p: bare.product(p) + solver.ridge * p)
+    from_zero = solver.start == "zero"
+    x = jnp.zeros_like(b) if from_zero else b
+    r = b if from_zero else b - on.product(x)
     norm = jnp.linalg.norm(r)
     first = jnp.where(norm <= solver.tolerance * jnp.linalg.norm(b), SOLVED, RUNNING)
     state = _State(
@@ -178,22 +197,22 @@ def _iterate(
         r=r,
         p=r,
         best=x,
-        least=norm,
+        least=jnp.array(jnp.inf, b.dtype) if from_zero else norm,  # zero is no direction
         k=jnp.array(0),
         smallest=jnp.array(jnp.nan, b.dtype),
         largest=jnp.array(0.0, b.dtype),
         status=jnp.where(jnp.isfinite(norm), first, BROKEN),
         residuals=jnp.full(solver.iterations + 1, jnp.nan, b.dtype).at[0].set(norm),
     )
-    state = loop(
+    state = on.loop(
         lambda s: (s.status == RUNNING) & (s.k < solver.iterations),
-        lambda s: solver.advance(damped, b, s),
+        lambda s: solver.advance(on, s),
         state,
     )
     stuck = (state.status == NEGATIVE) & ~jnp.any(state.best != 0)
     x = jnp.where(stuck, b, state.best)
     x = jnp.where(jnp.isfinite(x).all(), x, 0.0)
-    return b - damped(x), state._replace(best=x)
+    return b - on.product(x), state._replace(best=x)
 
 
 @eqx.filter_jit
@@ -201,7 +220,11 @@ def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[Array, _State]:
     flat, unravel = ravel_pytree(b)
     exact = solver.products == "exact"
     inner = A.linearized() if exact else A.differenced(solver.epsilon)
-    return _iterate(solver, lambda p: ravel_pytree(inner(unravel(p)))[0], flat, jax.lax.while_loop)
+
+    def product(p: Array) -> Array:
+        return ravel_pytree(inner(unravel(p)))[0]
+
+    return _iterate(solver, _System(product, flat, jax.lax.while_loop, jax.lax.cond))
 
 
 def _solve(name: str, solver: Any, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
@@ -209,9 +232,12 @@ def _solve(name: str, solver: Any, A: Operator, b: PyTree) -> tuple[PyTree, Solv
     if isinstance(A, Curvature):
         residual, state = _traced(solver, A, b)
     else:  # products that solve on the host cannot be traced
-        residual, state = _iterate(
-            solver, lambda p: ravel_pytree(A.mv(unravel(p)))[0], flat, _while_on_host
-        )
+
+        def product(p: Array) -> Array:
+            return ravel_pytree(A.mv(unravel(p)))[0]
+
+        on = _System(product, flat, _loop_on_host, _choose_on_host)
+        residual, state = _iterate(solver, on)
     norm = float(jnp.linalg.norm(flat))
     taken = int(state.k)
     status = STATUS[int(state.status)]
