@@ -3,7 +3,13 @@ from .closed_loop import ClosedLoop
 from .curvature import FORMS, Curvature, Form, curvature, gradient, surrogate
 from .evaluation import Evaluation, Evaluator, WeightedPairs
 from .evaluators import FiniteEvaluator
-from .hessian import PolicyHessian, cross_term, policy_hessian, value_gradient
+from .hessian import (
+    PolicyHessian,
+    cross_term,
+    hessian_terms,
+    policy_hessian,
+    value_gradient,
+)
 from .mdp import FiniteMDP
 from .methods import (
     METHODS,
@@ -71,6 +77,7 @@ __all__ = [
     "surrogate",
     "PolicyHessian",
     "policy_hessian",
+    "hessian_terms",
     "cross_term",
     "value_gradient",
     # methods

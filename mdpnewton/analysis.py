@@ -3,16 +3,17 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from mdpnewton.curvature import curvature, gradient
+from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.hessian import cross_term, score_table, value_gradient
+from mdpnewton.hessian import hessian_terms, score_table, value_gradient
 from mdpnewton.mdp import FiniteMDP
 from mdpnewton.policies import Policy
 
@@ -175,45 +176,26 @@ def analyze(
     )
 
 
-def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, np.ndarray]:
-    """The Hessian and all its parts, dense, Theorems 3 and 4, eqs. (18)-(22) and (45)."""
-    A1, A2, V1, V2, fisher = (
-        np.asarray(curvature(policy, w, pairs, form).dense())
-        for form in ("A1", "A2", "V1", "V2", "fisher")
-    )
-    H12 = cross_term(policy, w, pairs)
-    return {
-        "hessian": A1 + A2 + H12 + H12.T,
-        "H1": A1 + V1,
-        "H2": A2 + V2,
-        "H12": H12,
-        "A1": A1,
-        "A2": A2,
-        "V1": V1,
-        "V2": V2,
-        "fisher": fisher,
-    }
-
-
 def has_constant_curvature(policy: Policy, w: PyTree, pairs: WeightedPairs) -> bool:
     """Whether grad grad' log pi is the same for all listed actions of a state, at w."""
-    flat, unravel = ravel_pytree(w)
-
-    def at(state: Any, action: Any, p: Any) -> Any:
-        def slope(v: Any) -> Any:
-            return jax.grad(lambda u: policy.log_prob(unravel(u), state, action))(v)
-
-        return jax.jvp(slope, (flat,), (p,))[1]
-
-    # Products with a few fixed vectors tell matrices apart without forming them.
-    probes = jax.random.normal(jax.random.key(0), (3, flat.size))
-    by_probe = jax.vmap(at, in_axes=(None, None, 0))
-    by_action = jax.vmap(by_probe, in_axes=(None, 0, None))
-    products = jax.jit(jax.vmap(by_action, in_axes=(0, 0, None)))(
-        pairs.states, pairs.actions, probes
-    )
+    products = _probed_curvature(policy, w, pairs.states, pairs.actions)
     spread = jnp.abs(products - products[:, :1]).max()
     return bool(spread <= ROUND_OFF * jnp.maximum(jnp.abs(products).max(), 1e-300))
+
+
+@eqx.filter_jit
+def _probed_curvature(policy: Policy, w: PyTree, states: Any, actions: Any) -> Any:
+    """Products of grad grad' log pi with three fixed vectors: they tell matrices apart."""
+    flat, unravel = ravel_pytree(w)
+
+    def product(state: Any, action: Any, p: Any) -> Any:
+        slope = jax.grad(lambda v: policy.log_prob(unravel(v), state, action))
+        return jax.jvp(slope, (flat,), (p,))[1]
+
+    by_probe = jax.vmap(product, in_axes=(None, None, 0))
+    by_action = jax.vmap(by_probe, in_axes=(None, 0, None))
+    probes = jax.random.normal(jax.random.key(0), (3, flat.size))
+    return jax.vmap(by_action, in_axes=(0, 0, None))(states, actions, probes)
 
 
 def is_guaranteed_definite(policy: Policy, pairs: WeightedPairs) -> bool:

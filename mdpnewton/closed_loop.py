@@ -14,6 +14,7 @@ from mdpnewton.mdp import FiniteMDP
 
 DIRECT_FILL = 2e8  # entries of a banded LU factor that "auto" still accepts
 ITERATIVE_TOLERANCE = 1e-13
+RESTARTS = 5
 
 
 class ClosedLoop:
@@ -72,8 +73,9 @@ class ClosedLoop:
         return product.reshape(n_states, n_actions, *x.shape[1:])
 
     def flow(self, x: np.ndarray) -> np.ndarray:
-        """Mass that pairs with mass `x` (S, A) send to each next state, (S,)."""
-        return self.mdp.transition_matrix.T @ x.ravel()
+        """What pairs with `x` (S, A, ...) send to each next state, (S, ...)."""
+        columns = x.reshape(self.mdp.reward.size, -1)
+        return (self.mdp.transition_matrix.T @ columns).reshape(self.mdp.n_states, *x.shape[2:])
 
     @cached_property
     def _system(self) -> Any:
@@ -120,14 +122,21 @@ def _iterate(system: Any, x: np.ndarray) -> np.ndarray:
     columns = x.reshape(len(x), -1)
     solved = np.empty_like(columns)
     for j, column in enumerate(columns.T):
-        solved[:, j], failed = sparse_linalg.bicgstab(
-            system, column, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
-        )
-        residual = np.linalg.norm(column - system @ solved[:, j])
-        if failed and residual > 1e-10 * np.linalg.norm(column):
-            raise ArithmeticError(
-                f"BiCGSTAB left a relative residual of "
-                f"{residual / np.linalg.norm(column):.2g} on the closed loop of {len(x)} states; "
-                f"pass `FiniteMDP(..., linear_solver='direct')`."
+        size = np.linalg.norm(column)
+        y, rest = np.zeros_like(column), column
+        for _ in range(RESTARTS):
+            # From zero BiCGSTAB breaks down when all reward is in one absorbing state; a sweep
+            # of value iteration, y + rest, is a better start, and restarts mend breakdowns.
+            y, failed = sparse_linalg.bicgstab(
+                system, column, x0=y + rest, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
             )
+            rest = column - system @ y
+            if not failed or np.linalg.norm(rest) <= 1e-10 * size:
+                break
+        else:
+            raise ArithmeticError(
+                f"BiCGSTAB left a relative residual of {np.linalg.norm(rest) / size:.2g} on the "
+                f"closed loop of {len(x)} states; pass `FiniteMDP(..., linear_solver='direct')`."
+            )
+        solved[:, j] = y
     return solved.reshape(x.shape)

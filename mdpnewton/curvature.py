@@ -93,6 +93,13 @@ class Curvature(eqx.Module):
 
     def linearized(self) -> Callable[[PyTree], PyTree]:
         """The exact product p -> C p, prepared once for many p."""
+        if self._scores_suffice:  # Scores' (c * (Scores p)): a pass forward and one back
+            along = jax.linearize(
+                lambda v: log_probs(self.policy, v, self.states, self.actions), self.w
+            )[1]
+            against = jax.linear_transpose(along, self.w)
+            c = self._score_coefficients().reshape(self.outer.shape)
+            return lambda p: against(c * along(p))[0]
         return jax.linearize(jax.grad(self.surrogate), self.w)[1]
 
     def differenced(self, epsilon: float = 1e-6) -> Callable[[PyTree], PyTree]:

@@ -33,12 +33,36 @@ def value_gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarra
 
 def cross_term(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
     """H12 = sum p_gamma grad log pi grad' Q, eq. (20), as a dense (n, n) matrix."""
+    return _cross_term(_closed_loop(pairs), score_table(policy, w, pairs))
+
+
+def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, np.ndarray]:
+    """The Hessian and all its parts, dense, Theorems 3 and 4, eqs. (18)-(22) and (45).
+
+    All of them come from one table of scores. An exact evaluation lists every action, so that
+    V2 = -V1 and both forms of the Fisher matrix agree, Lemma 2; A2 is zero where curvature is
+    constant, Lemma 3.
+    """
     loop, table = _closed_loop(pairs), score_table(policy, w, pairs)
-    n = table.shape[2]
-    # eq. (23): grad Q(s, a) = gamma E[grad V(s')].
-    following = loop.mdp.discount * loop.expected_next(_value_gradient(loop, table))
-    weighted = table * loop.occupancy[:, :, None]
-    return weighted.reshape(-1, n).T @ following.reshape(-1, n)
+    A1, V1, fisher = (
+        _gram(table, np.asarray(weights))
+        for weights in (pairs.advantage, pairs.baseline, pairs.occupancy)
+    )
+    A2 = np.zeros_like(A1)
+    if not policy.constant_curvature:
+        A2 = np.asarray(curvature(policy, w, pairs, "A2").dense())
+    H12 = _cross_term(loop, table)
+    return {
+        "hessian": A1 + A2 + H12 + H12.T,
+        "H1": A1 + V1,
+        "H2": A2 - V1,
+        "H12": H12,
+        "A1": A1,
+        "A2": A2,
+        "V1": V1,
+        "V2": -V1,
+        "fisher": fisher,
+    }
 
 
 @dataclass(frozen=True)
@@ -160,6 +184,21 @@ def _closed_loop(pairs: WeightedPairs) -> ClosedLoop:
 def _value_gradient(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
     weights = loop.probabilities * loop.action_value
     return loop.accumulate(np.einsum("sa,sai->si", weights, table))
+
+
+def _cross_term(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
+    # eq. (23): grad Q(s, a) = gamma E[grad V(s')]. Sending the scores on to s' leaves a product
+    # over S rows rather than over S * A.
+    reached = loop.flow(table * loop.occupancy[:, :, None])
+    return loop.mdp.discount * (reached.T @ _value_gradient(loop, table))
+
+
+def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """sum weights * score score' over all pairs; NumPy computes X'X at half the cost of X'Y."""
+    rows = (np.sqrt(np.abs(weights))[:, :, None] * table).reshape(weights.size, -1)
+    negative = weights.ravel() < 0
+    above, below = rows[~negative], rows[negative]
+    return above.T @ above - below.T @ below
 
 
 def _diagonal_blocks(matrix: Array, w: PyTree, independent_axes: int) -> list[Array]:

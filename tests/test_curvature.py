@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from problems import POLICIES, arrays, random_mdp
 
 import mdpnewton as mn
-from mdpnewton.analysis import hessian_terms
+from mdpnewton.hessian import hessian_terms
 
 CASES = [(name, seed) for name in POLICIES for seed in range(3)]
 TOLERANCE = 1e-10

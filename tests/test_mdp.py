@@ -155,3 +155,15 @@ def test_an_evaluator_refuses_a_policy_that_is_not_normalised():
     evaluator = mn.FiniteEvaluator(random_mdp(0))
     with pytest.raises(ValueError, match="sum to 3 over the MDP's 3 actions"):
         evaluator.objective(None, Loud(), jnp.zeros(()))
+
+
+def test_the_iterative_solver_survives_a_single_absorbing_state_with_all_the_reward():
+    n = 300
+    step = sparse.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n)).tolil()
+    step[n - 1, n - 1] = 1
+    reward = np.zeros((n, 1))
+    reward[n - 1] = 1
+    start = np.eye(n)[0]
+    mdp = mn.FiniteMDP([sparse.csr_array(step)], reward, start, 0.95, linear_solver="iterative")
+    value = mn.ClosedLoop(mdp, np.ones((n, 1))).value
+    np.testing.assert_allclose(value[-50:], 20 * 0.95 ** np.arange(49, -1, -1), rtol=1e-8)

@@ -93,6 +93,7 @@ def _solve_symmetric(
     n = b.size
     epsilon = n * jnp.finfo(b.dtype).eps
     matrix = matrix + ridge * jnp.eye(n)
+    finite = jnp.isfinite(matrix).all()
     # With a unit diagonal the pivots tell rank from bad scaling.
     diagonal = jnp.abs(jnp.diagonal(matrix))
     scale = jnp.where(diagonal > 0, jax.lax.rsqrt(diagonal), 1.0)
@@ -100,20 +101,12 @@ def _solve_symmetric(
     positive = jnp.all(jnp.diagonal(factor) ** 2 > epsilon)
 
     def by_cholesky(_: None) -> tuple[Array, tuple[Array, ...]]:
-        def inverse(y: Array) -> Array:
-            return scale * jax.scipy.linalg.cho_solve((factor, True), scale * y)
-
-        def sharpen(_: int, v: Array) -> Array:
-            v = inverse(v)
-            return v / jnp.linalg.norm(v)
-
-        v = jax.lax.fori_loop(0, 8, sharpen, jnp.cos(jnp.arange(n, dtype=b.dtype)))
+        x = scale * jax.scipy.linalg.cho_solve((factor, True), scale * b)
         no = jnp.array(False)
-        return inverse(b), (v @ matrix @ v, no, no, no)
+        return x, (jnp.linalg.eigvalsh(matrix)[0], no, no, no)
 
     def by_eigenvectors(_: None) -> tuple[Array, tuple[Array, ...]]:
-        finite = jnp.isfinite(matrix).all()
-        values, vectors = jnp.linalg.eigh(jnp.where(finite, matrix, 0.0))
+        values, vectors = jnp.linalg.eigh(jnp.where(finite, matrix, jnp.eye(n)))
         floor = epsilon * jnp.abs(values).max()
         flat = jnp.abs(values) <= floor
         negative = (values < -floor).any()
@@ -124,8 +117,9 @@ def _solve_symmetric(
     x, (smallest, negative, corrected, singular) = jax.lax.cond(
         positive, by_cholesky, by_eigenvectors, None
     )
-    broken = ~(jnp.isfinite(x).all() & jnp.isfinite(matrix).all())
+    broken = ~(jnp.isfinite(x).all() & finite)
     x = jnp.where(broken, 0.0, x)
+    smallest = jnp.where(finite, smallest, jnp.nan)
     error = jnp.sum((matrix @ x - b) ** 2)
     return x, _Seen(error, smallest, negative, corrected, singular, broken)
 

@@ -140,15 +140,14 @@ def _record(
     p: Array,
 ) -> _State:
     """The next state: the step if `status` lets it be taken, else the old one, stopped."""
-    goal = solver.tolerance * jnp.linalg.norm(on.b)
     taken = (status == RUNNING) & jnp.isfinite(jnp.linalg.norm(r))
     status = jnp.where((status == RUNNING) & ~taken, BROKEN, status)
     # The recurrence for r drifts from b - A x where x cancels: believe it only when checked.
-    done = taken & (jnp.linalg.norm(r) <= goal)
+    done = taken & (jnp.linalg.norm(r) <= solver.tolerance)
     r = on.choose(done, lambda: on.b - on.product(x), lambda: r)
     p = jnp.where(done, r, p)
     norm = jnp.linalg.norm(r)
-    status = jnp.where(done & (norm <= goal), SOLVED, status)
+    status = jnp.where(done & (norm <= solver.tolerance), SOLVED, status)
     better = taken & (norm < state.least)
     k = state.k + taken.astype(state.k.dtype)
     return _State(
@@ -184,14 +183,18 @@ def _choose_on_host(condition: Any, then: Callable, otherwise: Callable) -> Any:
     return then() if condition else otherwise()
 
 
-def _iterate(solver: Any, bare: _System) -> tuple[Array, _State]:
-    b = bare.b
-    on = bare._replace(product=lambda p: bare.product(p) + solver.ridge * p)
+def _iterate(solver: Any, bare: _System) -> tuple[Scalar, _State]:
+    # With b of length one residuals are relative, and squares of small numbers don't underflow.
+    largest = jnp.abs(bare.b).max()
+    largest = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1.0)
+    length = largest * jnp.maximum(jnp.linalg.norm(bare.b / largest), 1.0)
+    b = bare.b / length
+    on = bare._replace(product=lambda p: bare.product(p) + solver.ridge * p, b=b)
     from_zero = solver.start == "zero"
     x = jnp.zeros_like(b) if from_zero else b
     r = b if from_zero else b - on.product(x)
     norm = jnp.linalg.norm(r)
-    first = jnp.where(norm <= solver.tolerance * jnp.linalg.norm(b), SOLVED, RUNNING)
+    first = jnp.where(norm <= solver.tolerance, SOLVED, RUNNING)
     state = _State(
         x=x,
         r=r,
@@ -212,11 +215,11 @@ def _iterate(solver: Any, bare: _System) -> tuple[Array, _State]:
     stuck = (state.status == NEGATIVE) & ~jnp.any(state.best != 0)
     x = jnp.where(stuck, b, state.best)
     x = jnp.where(jnp.isfinite(x).all(), x, 0.0)
-    return b - on.product(x), state._replace(best=x)
+    return jnp.linalg.norm(b - on.product(x)), state._replace(best=length * x)
 
 
 @eqx.filter_jit
-def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[Array, _State]:
+def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[Scalar, _State]:
     flat, unravel = ravel_pytree(b)
     exact = solver.products == "exact"
     inner = A.linearized() if exact else A.differenced(solver.epsilon)
@@ -238,18 +241,17 @@ def _solve(name: str, solver: Any, A: Operator, b: PyTree) -> tuple[PyTree, Solv
 
         on = _System(product, flat, _loop_on_host, _choose_on_host)
         residual, state = _iterate(solver, on)
-    norm = float(jnp.linalg.norm(flat))
     taken = int(state.k)
     status = STATUS[int(state.status)]
     smallest = float(state.smallest)
     return unravel(state.best), SolveReport(
         solver=name,
         status=status,
-        residual=float(jnp.linalg.norm(residual)) / norm if norm > 0 else 0.0,
+        residual=float(residual),
         iterations=taken,
         smallest_curvature=smallest,
         negative_curvature=bool(smallest < -_floor(flat.dtype, float(state.largest))),
         singular=status == "singular",
         ridge=solver.ridge,
-        residuals=tuple(float(r) / norm if norm > 0 else 0.0 for r in state.residuals[: taken + 1]),
+        residuals=tuple(float(r) for r in state.residuals[: taken + 1]),
     )

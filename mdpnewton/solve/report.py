@@ -37,11 +37,12 @@ class SolveReport:
         status: "solved"; "indefinite": solved, against negative curvature; "corrected":
             negative curvature was turned positive, as asked; "singular": solved without any
             component along directions of no curvature; "negative curvature": stopped there;
-            "iterations": stopped at the limit; "not finite": the direction is zero.
+            "iterations": stopped at the limit; "not finite": NaN or infinity was met, and the
+            direction is the last finite iterate, or zero.
         residual: |A x - b| / |b| for the matrix that was solved with, ridge included.
         iterations: Iterations of an iterative solver, 1 for a direct one.
-        smallest_curvature: The smallest x'Ax / x'x seen, ridge included. Direct solvers: the
-            smallest eigenvalue, by inverse iteration where A is positive definite.
+        smallest_curvature: The smallest x'Ax / x'x seen, ridge included; for direct solvers
+            the smallest eigenvalue.
         negative_curvature: Whether curvature below zero, beyond round-off, was met.
         singular: Whether a direction of no curvature was met.
         slope: Directional derivative of U along the direction; negative means descent.
