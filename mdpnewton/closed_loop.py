@@ -11,6 +11,7 @@ from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
 from mdpnewton.mdp import FiniteMDP
+from mdpnewton.threads import threads_for
 
 DIRECT_FILL = 2e8  # entries of a banded LU factor that "auto" still accepts
 ITERATIVE_TOLERANCE = 1e-13
@@ -69,13 +70,15 @@ class ClosedLoop:
     def expected_next(self, x: np.ndarray) -> np.ndarray:
         """E[x(s') | s, a] for x of shape (S, ...), as (S, A, ...)."""
         n_states, n_actions = self.mdp.reward.shape
-        product = self.mdp.transition_matrix @ x.reshape(n_states, -1)
+        with threads_for(2.0 * self.mdp.reward.size * x.size):
+            product = self.mdp.transition_matrix @ x.reshape(n_states, -1)
         return product.reshape(n_states, n_actions, *x.shape[1:])
 
     def flow(self, x: np.ndarray) -> np.ndarray:
         """What pairs with `x` (S, A, ...) send to each next state, (S, ...)."""
-        columns = x.reshape(self.mdp.reward.size, -1)
-        return (self.mdp.transition_matrix.T @ columns).reshape(self.mdp.n_states, *x.shape[2:])
+        with threads_for(2.0 * self.mdp.n_states * x.size):
+            product = self.mdp.transition_matrix.T @ x.reshape(self.mdp.reward.size, -1)
+        return product.reshape(self.mdp.n_states, *x.shape[2:])
 
     @cached_property
     def _system(self) -> Any:
@@ -98,8 +101,14 @@ class ClosedLoop:
     def _solve(self) -> Callable[[np.ndarray, bool], np.ndarray]:
         system = self._system
         if not self.mdp.is_sparse:
-            factor = scipy.linalg.lu_factor(system)
-            return lambda x, transposed: scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+            with threads_for(len(system) ** 3):
+                factor = scipy.linalg.lu_factor(system)
+
+            def solve(x: np.ndarray, transposed: bool) -> np.ndarray:
+                with threads_for(2.0 * len(system) * x.size):
+                    return scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+
+            return solve
         if self.mdp.linear_solver == "direct" or (
             self.mdp.linear_solver == "auto" and _banded_fill(system) <= DIRECT_FILL
         ):

@@ -17,6 +17,7 @@ from mdpnewton.closed_loop import ClosedLoop
 from mdpnewton.curvature import Curvature, curvature, gradient, log_probs, scores
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.policies import Policy
+from mdpnewton.threads import threads_for
 
 
 def score_table(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
@@ -190,7 +191,9 @@ def _cross_term(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
     # eq. (23): grad Q(s, a) = gamma E[grad V(s')]. Sending the scores on to s' leaves a product
     # over S rows rather than over S * A.
     reached = loop.flow(table * loop.occupancy[:, :, None])
-    return loop.mdp.discount * (reached.T @ _value_gradient(loop, table))
+    slopes = _value_gradient(loop, table)
+    with threads_for(2.0 * slopes.size * slopes.shape[1]):
+        return loop.mdp.discount * (reached.T @ slopes)
 
 
 def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -198,7 +201,8 @@ def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     rows = (np.sqrt(np.abs(weights))[:, :, None] * table).reshape(weights.size, -1)
     negative = weights.ravel() < 0
     above, below = rows[~negative], rows[negative]
-    return above.T @ above - below.T @ below
+    with threads_for(rows.size * rows.shape[1]):
+        return above.T @ above - below.T @ below
 
 
 def _diagonal_blocks(matrix: Array, w: PyTree, independent_axes: int) -> list[Array]:

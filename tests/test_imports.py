@@ -10,7 +10,7 @@ import mdpnewton
 PACKAGE = Path(mdpnewton.__file__).parent
 # A module may import from its own layer's name and from those that stand before it.
 LAYERS = (
-    {"version"},
+    {"version", "threads"},
     {"mdp"},
     {"closed_loop"},
     {"evaluation"},
