@@ -1,33 +1,38 @@
-"""What the benchmarks share: fair timing and printing."""
+"""What the benchmarks share: timing that is fair on a busy machine.
+
+A warm-up call of every part compiles and is not counted. Then rounds go through all parts, so
+that whatever else the machine does slows all of them alike and ratios stay fair.
+"""
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 
-PAUSE = 0.1  # seconds: threads of the last part that still spin would slow the next one
+PAUSE = 0.1  # seconds; threads of the part before may still spin and would slow the next
+
+Parts = Mapping[str, Callable[[], Any]]
 
 
-def interleaved(parts: Mapping[str, Callable[[], Any]], repetitions: int) -> dict[str, list[float]]:
-    """Seconds of every call of every part: one warm-up call each, then rounds of all parts.
-
-    The warm-up compiles and is not counted. Rounds go through all parts, so that a busy
-    machine slows all of them alike and their ratios stay fair.
-    """
+def warm_up(parts: Parts) -> None:
+    """Call every part once."""
     for part in parts.values():
         jax.block_until_ready(part())
-    seconds: dict[str, list[float]] = {name: [] for name in parts}
-    for _ in range(repetitions):
-        for name, part in parts.items():
-            time.sleep(PAUSE)
-            begin = time.perf_counter()
-            jax.block_until_ready(part())
-            seconds[name].append(time.perf_counter() - begin)
+
+
+def one_round(parts: Parts) -> dict[str, float]:
+    """Seconds of one call of every part."""
+    seconds = {}
+    for name, part in parts.items():
+        time.sleep(PAUSE)
+        begin = time.perf_counter()
+        jax.block_until_ready(part())
+        seconds[name] = time.perf_counter() - begin
     return seconds
 
 
-def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
-    """The median of each part."""
-    return {name: statistics.median(times) for name, times in seconds.items()}
+def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median seconds of every part."""
+    return {name: statistics.median(seconds[name] for seconds in rounds) for name in rounds[0]}
