@@ -28,7 +28,6 @@ from rich.table import Table
 from timing import medians, one_round, warm_up
 
 import mdpnewton as mn
-from mdpnewton.hessian import hessian_terms
 
 STATES, ACTIONS, FEATURES, DISCOUNT = 500, 4, 200, 0.95
 OURS = "mdpnewton: evaluation and all terms"
@@ -87,7 +86,9 @@ def measure(repetitions: int) -> dict[str, Any]:
     references[COLUMNS] = jax.jit(by_columns(objective(chains["einsum"])))
 
     def ours() -> dict[str, np.ndarray]:
-        return hessian_terms(policy, arguments[0], evaluator.evaluate(None, policy, arguments[0]))
+        return mn.hessian_terms(
+            policy, arguments[0], evaluator.evaluate(None, policy, arguments[0])
+        )
 
     def call(reference: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: reference(*arguments)

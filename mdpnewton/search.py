@@ -59,6 +59,15 @@ class SearchResult:
     history: tuple[Record, ...]
     trace: tuple[PyTree, ...] = ()
 
+    def or_interrupt(self) -> "SearchResult":
+        """Itself, unless it was interrupted: then the interrupt goes on to the caller's caller.
+
+        For programs of many searches, where Ctrl-C means to end them all.
+        """
+        if self.status == "interrupted":
+            raise KeyboardInterrupt
+        return self
+
 
 def search(
     evaluator: Evaluator,

@@ -1,10 +1,12 @@
 """Every experiment at quick scale: files, JSON, and what the paper says of it."""
 
 import json
+import sys
 from itertools import pairwise
 
 import pytest
 
+from mdpnewton import direction, search  # noqa: F401
 from mdpnewton.cli import main
 from mdpnewton.experiments import EXPERIMENTS
 
@@ -110,3 +112,30 @@ def test_demo_second_order_methods_beat_steepest_ascent(results):
     steepest = methods["steepest"]["final"]["mean"]
     assert methods["second_gauss_newton"]["final"]["mean"] > steepest
     assert methods["natural"]["final"]["mean"] > steepest
+
+
+@pytest.mark.parametrize("name", ["invariance", "demo"])
+def test_ctrl_c_in_the_middle_of_a_search_ends_the_run(name, tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["mdpnewton.search"], "direction", interrupted)
+    assert main(["run", name, "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "mdpnewton: interrupted\n"
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeypatch):
+    left = [12]
+
+    def tiring(*arguments, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return direction(*arguments, **options)
+
+    monkeypatch.setattr(sys.modules["mdpnewton.search"], "direction", tiring)
+    assert main(["run", "hallway", "--out", str(tmp_path)]) == 0
+    found = load(tmp_path)
+    assert found["status"] == "interrupted"
+    assert len(found["ratio"]) == 13

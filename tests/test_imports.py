@@ -1,6 +1,8 @@
 """The architecture, read off the imports: they point one way."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,15 @@ def test_every_public_name_loads():
     for name in mdpnewton.__all__:
         assert getattr(mdpnewton, name) is not None
     assert set(mdpnewton.__all__) <= set(dir(mdpnewton))
+
+
+@pytest.mark.parametrize("first", ["import mdpnewton.search, mdpnewton.curvature", "pass"])
+def test_functions_that_share_the_name_of_their_module_stay_functions(first):
+    code = f"{first}\nimport mdpnewton\nassert callable(mdpnewton.search)\n"
+    code += "import mdpnewton.experiments.demo\nassert callable(mdpnewton.curvature)\n"
+    code += "assert callable(mdpnewton.search)\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_files_are_small():

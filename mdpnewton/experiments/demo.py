@@ -128,7 +128,7 @@ def _curve(
         iterations=iterations,
         gradient_tolerance=0.0,
         patience=None,
-    )
+    ).or_interrupt()
     return np.array([record.objective for record in found.history] + [found.objective])
 
 

@@ -70,7 +70,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             gradient_tolerance=0.0,
             patience=None,
             keep_trace=True,
-        )
+        ).or_interrupt()
         points = [of.original(v) for v in found.trace] if of is not policy else found.trace
         return np.array(points)
 

@@ -17,7 +17,7 @@ class Policy(eqx.Module):
     * `log_concave`: $\log\pi(a|s;w)$ is concave in `w` jointly;
     * `blockwise_log_concave`: it is concave in each leaf of `w` with the others fixed;
     * `constant_curvature`: $\nabla\nabla^\top\log\pi(a|s;w)$ does not depend on `a`,
-      Definition 1.
+      Definition 1. Exact shortcuts rely on it, so it must be true.
     """
 
     @property
