@@ -87,15 +87,15 @@ class Curvature(eqx.Module):
 
     def surrogate(self, v: PyTree) -> Scalar:
         """The one function S(v), whose Hessian at `w` this is."""
-        anchor = jax.lax.stop_gradient(log_probs(self.policy, self.w, self.states, self.actions))
-        x = log_probs(self.policy, v, self.states, self.actions) - anchor
+        anchor = jax.lax.stop_gradient(self.policy.log_probs(self.w, self.states, self.actions))
+        x = self.policy.log_probs(v, self.states, self.actions) - anchor
         return jnp.sum(self.hessian * x + self.outer * (jnp.expm1(x) - x))
 
     def linearized(self) -> Callable[[PyTree], PyTree]:
         """The exact product p -> C p, prepared once for many p."""
         if self._scores_suffice:  # Scores' (c * (Scores p)): a pass forward and one back
             along = jax.linearize(
-                lambda v: log_probs(self.policy, v, self.states, self.actions), self.w
+                lambda v: self.policy.log_probs(v, self.states, self.actions), self.w
             )[1]
             against = jax.linear_transpose(along, self.w)
             c = self._score_coefficients().reshape(self.outer.shape)
@@ -188,19 +188,13 @@ class Curvature(eqx.Module):
         """
         if not self.has_hessian:
             return self.outer.ravel()
-        probabilities = jnp.exp(log_probs(self.policy, self.w, self.states, self.actions))
+        probabilities = jnp.exp(self.policy.log_probs(self.w, self.states, self.actions))
         return (self.outer - self.hessian.sum(axis=1, keepdims=True) * probabilities).ravel()
 
     def _scores(self) -> list[Float[Array, "pairs m"]]:
         leaves = jax.tree.leaves(scores(self.policy, self.w, self.states, self.actions))
         pairs = self.outer.size
         return [leaf.reshape(pairs, -1) for leaf in leaves]
-
-
-def log_probs(policy: Policy, w: PyTree, states: PyTree, actions: PyTree) -> Float[Array, "n k"]:
-    """log pi of every listed pair."""
-    by_action = jax.vmap(policy.log_prob, in_axes=(None, None, 0))
-    return jax.vmap(by_action, in_axes=(None, 0, 0))(w, states, actions)
 
 
 def scores(policy: Policy, w: PyTree, states: PyTree, actions: PyTree) -> PyTree:
@@ -256,4 +250,4 @@ def gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PyTree:
 
 @eqx.filter_jit
 def _gradient(policy: Policy, w: PyTree, states: PyTree, actions: PyTree, weights: Array) -> PyTree:
-    return jax.grad(lambda v: jnp.sum(weights * log_probs(policy, v, states, actions)))(w)
+    return jax.grad(lambda v: jnp.sum(weights * policy.log_probs(v, states, actions)))(w)

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.closed_loop import ClosedLoop
-from mdpnewton.curvature import Curvature, curvature, gradient, log_probs, scores
+from mdpnewton.curvature import Curvature, curvature, gradient, scores
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.policies import Policy
 from mdpnewton.threads import threads_for
@@ -221,9 +221,9 @@ _scores = eqx.filter_jit(scores)
 
 @eqx.filter_jit
 def _along(policy: Policy, w: PyTree, states: Any, actions: Any, p: PyTree) -> Array:
-    return jax.jvp(lambda v: log_probs(policy, v, states, actions), (w,), (p,))[1]
+    return jax.jvp(lambda v: policy.log_probs(v, states, actions), (w,), (p,))[1]
 
 
 @eqx.filter_jit
 def _against(policy: Policy, w: PyTree, states: Any, actions: Any, cotangent: Array) -> PyTree:
-    return jax.vjp(lambda v: log_probs(policy, v, states, actions), w)[1](cotangent)[0]
+    return jax.vjp(lambda v: policy.log_probs(v, states, actions), w)[1](cotangent)[0]

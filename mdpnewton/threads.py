@@ -6,7 +6,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-MANY = 2e10  # floating-point operations from which more threads pay
+MANY = 2e10  # floating-point operations, about a second: beyond, all threads may join
 
 
 def threads_for(operations: float) -> AbstractContextManager[Any]:

@@ -167,3 +167,14 @@ def test_the_iterative_solver_survives_a_single_absorbing_state_with_all_the_rew
     mdp = mn.FiniteMDP([sparse.csr_array(step)], reward, start, 0.95, linear_solver="iterative")
     value = mn.ClosedLoop(mdp, np.ones((n, 1))).value
     np.testing.assert_allclose(value[-50:], 20 * 0.95 ** np.arange(49, -1, -1), rtol=1e-8)
+
+
+def test_a_state_that_all_others_may_restart_in_does_not_rule_out_lu(monkeypatch):
+    monkeypatch.setattr(closed_loop, "DIRECT_FILL", 20_000)
+    monkeypatch.setattr(closed_loop, "_iterate", lambda *_: pytest.fail("iterated"))
+    n = 2_000
+    forward = sparse.diags_array([np.full(n - 1, 0.9)], offsets=[1], shape=(n, n)).tolil()
+    forward[:, 0] = 0.1
+    forward[n - 1, 0] = 1.0
+    mdp = mn.FiniteMDP([sparse.csr_array(forward)], np.ones((n, 1)), np.ones(n) / n, 0.9)
+    np.testing.assert_allclose(mn.ClosedLoop(mdp, np.ones((n, 1))).value, 10.0, rtol=1e-10)

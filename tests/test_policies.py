@@ -217,3 +217,13 @@ def test_features_may_be_a_function_of_any_state():
     policy = mn.Gibbs(lambda s: jnp.stack([s, -s]), n_features=2)
     found = mn.check_policy(policy, policy.initial_parameters() + 0.5, POINTS, n_actions=2)
     assert found.ok
+
+
+@pytest.mark.parametrize("states", [[0, 1], [4, 3, 2, 1, 0, 0, 2]])
+def test_log_probs_of_many_states_are_those_of_each(states):
+    policy, _, w = gibbs(2, MDP)
+    w = jnp.asarray(w)
+    actions = jnp.array([[2, 0]] * len(states))
+    found = policy.log_probs(w, jnp.array(states), actions)
+    expected = [[float(policy.log_prob(w, s, a)) for a in (2, 0)] for s in states]
+    np.testing.assert_allclose(found, expected, rtol=1e-13)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
@@ -81,5 +80,4 @@ class FiniteEvaluator:
 
 @eqx.filter_jit
 def _probabilities(policy: Any, w: PyTree, states: Array, actions: Array) -> Float[Array, "n k"]:
-    by_action = jax.vmap(policy.log_prob, in_axes=(None, None, 0))
-    return jnp.exp(jax.vmap(by_action, in_axes=(None, 0, 0))(w, states, actions))
+    return jnp.exp(policy.log_probs(w, states, actions))

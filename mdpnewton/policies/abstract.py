@@ -4,7 +4,8 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import PRNGKeyArray, PyTree, Scalar
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.evaluation import WeightedPairs
 
@@ -46,6 +47,11 @@ class Policy(eqx.Module):
     @abstractmethod
     def initial_parameters(self) -> PyTree:
         """Parameters to start from, of the right structure."""
+
+    def log_probs(self, w: PyTree, states: PyTree, actions: PyTree) -> Float[Array, "n k"]:
+        """log pi of n states with k actions each, all at once."""
+        by_action = jax.vmap(self.log_prob, in_axes=(None, None, 0))
+        return jax.vmap(by_action, in_axes=(None, 0, 0))(w, states, actions)
 
     @property
     def independent_axes(self) -> int:

@@ -75,6 +75,13 @@ class Gibbs(Categorical):
         phi = self.features(state) if callable(self.features) else self.features[state]
         return phi @ w
 
+    def log_probs(self, w: PyTree, states: PyTree, actions: PyTree) -> Float[Array, "n k"]:
+        """See `Policy`. Asked for a whole table of states, it multiplies before it looks up."""
+        if callable(self.features) or states.shape[0] < self.features.shape[0]:
+            return super().log_probs(w, states, actions)
+        logits = (self.features @ w)[states]  # to look up first would copy the features
+        return jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
+
     def initial_parameters(self) -> Float[Array, " n"]:
         """Zeros: the uniform policy."""
         return jnp.zeros(self.n_features)

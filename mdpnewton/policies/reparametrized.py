@@ -71,6 +71,10 @@ class Reparametrized(Policy):
         """The inner log-probability at T v + t."""
         return self.policy.log_prob(self.original(v), state, action)
 
+    def log_probs(self, v: PyTree, states: PyTree, actions: PyTree) -> Float[Array, "n k"]:
+        """The inner log-probabilities at T v + t."""
+        return self.policy.log_probs(self.original(v), states, actions)
+
     def sample(self, key: PRNGKeyArray, v: Float[Array, " n"], state: Any) -> Any:
         """An inner sample at T v + t."""
         return self.policy.sample(key, self.original(v), state)
