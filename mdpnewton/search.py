@@ -132,15 +132,14 @@ def search(
                 evaluator, policy, w, evaluation, ahead, decided, next_key
             )
             record = Record(iteration, evaluation.objective, norm, decided, ahead.report)
-            history.append(record)
-            if callback is not None:
-                callback(record, w)
-            improved = evaluation.objective > best + 1e-12 * abs(best) or best == -np.inf
+            improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
-            w, evaluation = moved, next_evaluation
-            if keep_trace:
-                trace.append(w)
+            started, w, evaluation = w, moved, next_evaluation
+            history.append(record)
+            trace += [w] if keep_trace else []
+            if callback is not None:
+                callback(record, started)
             if patience is not None and since_best >= patience:
                 status = "stagnated"
                 break
