@@ -1,5 +1,6 @@
 """The numeric maximum of the EM bound, where a policy has none in closed form."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -30,16 +31,22 @@ def maximize(bound: Curvature, tolerance: float, iterations: int) -> tuple[PyTre
         status = "solved" if first == 0 else "not finite"
         return bound.w, SolveReport("surrogate_search", status, iterations=0)
     goal = tolerance * first
-    found = scipy.optimize.minimize(
-        lambda x: tuple(map(np.asarray, _descend(bound, x))),
-        np.asarray(start),
-        jac=True,
-        hessp=lambda x, p: np.asarray(_bend(bound, x, p)),
-        method="trust-ncg",
-        options={"gtol": goal, "maxiter": iterations},
-    )
-    x = _polished(bound, found.x, goal)
+    # Negative weights leave the surrogate without a maximum, and SciPy then warns of overflow:
+    # what comes out is judged by its residual, below.
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = scipy.optimize.minimize(
+            lambda x: tuple(map(np.asarray, _descend(bound, x))),
+            np.asarray(start),
+            jac=True,
+            hessp=lambda x, p: np.asarray(_bend(bound, x, p)),
+            method="trust-ncg",
+            options={"gtol": goal, "maxiter": iterations},
+        )
+        x = _polished(bound, found.x, goal)
     residual = float(np.linalg.norm(_slope(bound, x))) / first
+    if not np.isfinite(residual):
+        return bound.w, SolveReport("surrogate_search", "not finite", residual, int(found.nit))
     return unravel(jnp.asarray(x)), SolveReport(
         solver="surrogate_search",
         status="solved" if residual <= tolerance else "iterations",
@@ -56,7 +63,7 @@ def _polished(bound: Curvature, x: np.ndarray, goal: float) -> np.ndarray:
     """
     slope = _slope(bound, x)
     for _ in range(10):
-        if np.linalg.norm(slope) <= goal:
+        if np.linalg.norm(slope) <= goal or not np.isfinite(slope).all():
             break
         product = LinearOperator(
             (x.size, x.size), lambda p, at=x: np.asarray(_bend(bound, at, p)), dtype=float

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mdpnewton as mn
 
 S, A, N = 4, 3, 3
-METHODS = [name for name in mn.METHODS if name != "expectation_maximization"]
+METHODS = [*mn.METHODS, mn.ExpectationMaximization(iterations=20)]
 RULES = (
     mn.Constant(1.0),
     mn.Constant(1e6),
