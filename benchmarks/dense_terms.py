@@ -15,8 +15,6 @@ interleaved rounds, medians, compilation excluded:
 The last line is the ratio of the faster `jax.hessian` to the package.
 """
 
-import argparse
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from timing import medians, one_round, warm_up
+from timing import medians, one_round, run_script, warm_up
 
 import mdpnewton as mn
 
@@ -131,17 +129,5 @@ def show(found: dict[str, Any]) -> None:
     print(f"ratio {found['ratio']:.1f}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--repetitions", type=int, default=9, help="rounds (default 9)")
-    options = parser.parse_args()
-    found = measure(options.repetitions)
-    if options.json:
-        print(json.dumps(found, indent=2))
-    else:
-        show(found)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, 9, measure, show)

@@ -17,7 +17,6 @@ The exponent is log(t_large / t_small) / log(S_large / S_small): 1 is linear in 
 The last line gives the largest exponent and the largest peak.
 """
 
-import argparse
 import json
 import math
 import resource
@@ -31,7 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
-from timing import medians, one_round, warm_up
+from timing import medians, one_round, run_script, warm_up
 
 import mdpnewton as mn
 
@@ -210,21 +209,8 @@ def show(found: dict[str, Any]) -> None:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--repetitions", type=int, default=5, help="rounds (default 5)")
-    parser.add_argument("--grid", type=int, nargs=2, help=argparse.SUPPRESS)  # one server
-    options = parser.parse_args()
-    if options.grid:
-        serve(*options.grid)
-        return
-    found = measure(options.repetitions)
-    if options.json:
-        print(json.dumps(found, indent=2))
-    else:
-        show(found)
-
-
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--grid"]:  # a process of its own for each size
+        serve(*map(int, sys.argv[2:4]))
+    else:
+        run_script(__doc__, 5, measure, show)

@@ -4,12 +4,15 @@ A warm-up call of every part compiles and is not counted. Then rounds go through
 that whatever else the machine does slows all of them alike and ratios stay fair.
 """
 
+import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from rich.console import Console
 
 PAUSE = 0.1  # seconds; threads of the part before may still spin and would slow the next
 
@@ -36,3 +39,21 @@ def one_round(parts: Parts) -> dict[str, float]:
 def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The median seconds of every part."""
     return {name: statistics.median(seconds[name] for seconds in rounds) for name in rounds[0]}
+
+
+def run_script(
+    about: str, repetitions: int, measure: Callable[[int], Any], show: Callable[[Any], None]
+) -> None:
+    """Measure and show, or print as JSON, as the command line asks."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument(
+        "--repetitions", type=int, default=repetitions, help=f"rounds (default {repetitions})"
+    )
+    options = parser.parse_args()
+    with Console(stderr=True).status(f"measuring, {options.repetitions} rounds: about a minute"):
+        found = measure(options.repetitions)
+    if options.json:
+        print(json.dumps(found, indent=2))
+    else:
+        show(found)

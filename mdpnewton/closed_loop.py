@@ -42,7 +42,7 @@ class ClosedLoop:
     @cached_property
     def action_value(self) -> np.ndarray:
         """Q(s, a), eq. (4), shape (S, A)."""
-        return self.mdp.reward + self.mdp.discount * self.expected_next(self.value)
+        return self.mdp.reward + self.mdp.discount * self.mdp.expected_next(self.value)
 
     @cached_property
     def advantage(self) -> np.ndarray:
@@ -66,13 +66,6 @@ class ClosedLoop:
     def visits(self, x: np.ndarray) -> np.ndarray:
         """Discounted visits when started from `x`, (I - gamma P_pi)^-T x; x is (S, ...)."""
         return self._solve(x, True)
-
-    def expected_next(self, x: np.ndarray) -> np.ndarray:
-        """E[x(s') | s, a] for x of shape (S, ...), as (S, A, ...)."""
-        n_states, n_actions = self.mdp.reward.shape
-        with threads_for(2.0 * self.mdp.reward.size * x.size):
-            product = self.mdp.transition_matrix @ x.reshape(n_states, -1)
-        return product.reshape(n_states, n_actions, *x.shape[1:])
 
     def flow(self, x: np.ndarray) -> np.ndarray:
         """What pairs with `x` (S, A, ...) send to each next state, (S, ...)."""

@@ -97,7 +97,7 @@ class PolicyHessian:
         gain = loop.probabilities * loop.action_value
         gamma = loop.mdp.discount
         value_along = loop.accumulate((gain * along).sum(axis=1))  # p' grad V(s)
-        ahead = loop.occupancy * gamma * loop.expected_next(value_along)  # H12 p
+        ahead = loop.occupancy * gamma * loop.mdp.expected_next(value_along)  # H12 p
         behind = loop.visits(gamma * loop.flow(loop.occupancy * along))  # H12' p
         cotangent = jnp.asarray(ahead + behind[:, None] * gain)
         cross = _against(policy, w, states, actions, cotangent)

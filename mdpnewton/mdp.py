@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from mdpnewton.threads import threads_for
+
 ROW_TOLERANCE = 1e-8  # how far from 1 the sum of a distribution may be
 
 
@@ -81,6 +83,12 @@ class FiniteMDP:
         if self.is_sparse:
             return self.transition
         return self.transition.reshape(-1, self.n_states)
+
+    def expected_next(self, x: np.ndarray) -> np.ndarray:
+        """E[x(s') | s, a] for x of shape (S, ...), as (S, A, ...)."""
+        with threads_for(2.0 * self.reward.size * x.size):
+            product = self.transition_matrix @ x.reshape(self.n_states, -1)
+        return product.reshape(*self.reward.shape, *x.shape[1:])
 
 
 def _refuse(name: str, rule: str) -> None:

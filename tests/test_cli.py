@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -37,11 +36,9 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
         "heavy = {'jax', 'scipy', 'matplotlib', 'rich', 'equinox', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    began = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "analyze" in done.stdout
-    assert time.perf_counter() - began < 30  # a hang, not a speed: see the modules above
 
 
 def test_list_names_every_experiment(capsys):
@@ -161,6 +158,7 @@ BAD_COMMANDS = {
     ("run", "hallway", "--set", "color=red"): "there is no such setting",
     ("run", "hallway", "--set", "discount=high"): "needs a value of type float",
     ("run", "invariance", "--set", "iterations=0"): "must be at least 1",
+    ("run", "hallway", "--set", "discount=0"): "there is no ratio",
     ("run", "hallway", "--set", "discount=2"): "must be in [0, 1)",
     ("run", "hallway", "--set", "features=past"): "'successor' or 'current'",
     ("run", "hallway", "--seed", "-1"): "must not be negative",

@@ -18,6 +18,7 @@ from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.hessian import cross_term
 from mdpnewton.report.figures import new_figure
+from mdpnewton.report.tables import new_table
 from mdpnewton.search import search
 
 MAZES = {"hallway": HALLWAY, "mccallum": MCCALLUM}
@@ -55,6 +56,8 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Norms, their ratio, distance to the last point and gradient norm along the way."""
     if config.maze not in MAZES:
         raise ValueError(f"there is no maze {config.maze!r}; choose one of {', '.join(MAZES)}.")
+    if config.discount == 0:
+        raise ValueError("with discount 0 nothing follows and H12 is zero: there is no ratio.")
     maze = MAZES[config.maze]
     policy = maze.policy(config.discount, config.features)
     evaluator = FiniteEvaluator(maze.mdp(config.discount))
@@ -127,9 +130,10 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 def table(results: dict[str, Any]) -> Table:
     """The ratio at some points of the way."""
-    shown = Table(title=f"{results['maze']}: |A1| over |H12 + H12'| on the way to the optimum")
-    for column in ("step", "|gradient|", "|w - w*|", "|A1|", "|H12 + H12'|", "ratio"):
-        shown.add_column(column, justify="right")
+    shown = new_table(
+        f"{results['maze']}: |A1| over |H12 + H12'| on the way to the optimum",
+        *("step", "|gradient|", "|w - w*|", "|A1|", "|H12 + H12'|", "ratio"),
+    )
     last = len(results["ratio"]) - 1
     for k in sorted({round(last * share) for share in (0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)}):
         row = [results[x][k] for x in ("gradient_norm", "distance", "norm_A1", "norm_H12", "ratio")]

@@ -13,6 +13,7 @@ from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.tables import new_table
 from mdpnewton.search import search
 from mdpnewton.steps import StepRule, StrongWolfe
 
@@ -103,9 +104,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 def table(results: dict[str, Any]) -> Table:
     """Where each method ends, and how soon."""
-    shown = Table(title="Share of the best gain over the uniform policy")
-    for column in ("method", "final share", "iterations to 90 %"):
-        shown.add_column(column, justify="left" if column == "method" else "right")
+    title = "Share of the best gain over the uniform policy"
+    shown = new_table(title, "method", "final share", "iterations to 90 %")
     for method, found in results["methods"].items():
         final, needed = found["final"], found["iterations_to_90_percent"]
         reached = [n for n in needed if n is not None]

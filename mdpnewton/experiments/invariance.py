@@ -17,6 +17,7 @@ from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.policies import Reparametrized
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.tables import new_table
 from mdpnewton.search import search
 from mdpnewton.steps import Constant
 
@@ -126,9 +127,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 def table(results: dict[str, Any]) -> Table:
     """Distance between the traces, relative to their length."""
-    shown = Table(title="Largest relative distance between a trace and its mapped twin")
-    for column in ("method", "after rescaling", "after a linear map"):
-        shown.add_column(column, justify="left" if column == "method" else "right")
+    title = "Largest relative distance between a trace and its mapped twin"
+    shown = new_table(title, "method", "after rescaling", "after a linear map")
     for method, found in results["distance"].items():
         shown.add_row(LABELS[method], f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
     return shown

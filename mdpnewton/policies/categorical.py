@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.closed_loop import ClosedLoop
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.mdp import FiniteMDP
 from mdpnewton.policies.abstract import Policy
@@ -152,4 +151,4 @@ def gibbs_over_successors(mdp: FiniteMDP, state_features: Any) -> Gibbs:
             f"`gibbs_over_successors(state_features=...)` needs shape ({mdp.n_states}, n), one "
             f"row a state, got {features.shape}."
         )
-    return Gibbs(ClosedLoop(mdp, np.empty(0)).expected_next(features))
+    return Gibbs(mdp.expected_next(features))
