@@ -244,8 +244,8 @@ def surrogate(
 
 
 def gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PyTree:
-    """The policy gradient sum_i value_i grad log pi_i, eq. (11)."""
-    return _gradient(policy, w, pairs.states, pairs.actions, pairs.value)
+    """The policy gradient sum_i c_i grad log pi_i, eq. (11), c the `gradient_weights`."""
+    return _gradient(policy, w, pairs.states, pairs.actions, pairs.gradient_weights)
 
 
 @eqx.filter_jit

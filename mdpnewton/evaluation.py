@@ -22,6 +22,10 @@ class WeightedPairs(eqx.Module):
         value: p_gamma(s, a) Q(s, a), eq. (16).
         advantage: p_gamma(s, a) A(s, a), Theorem 4.
         objective: U(w), known exactly or estimated.
+        objective_error: Standard error of `objective`; 0 if it is exact.
+        ascent: Weights of the gradient where they differ from `value`: a baseline taken off
+            lowers the variance and leaves the mean, since E grad log pi = 0 in every state.
+        state_value: V(s), known exactly or estimated; None where nothing knows it.
         complete: Whether the k actions of a state are all its actions, so that sums over
             them are expectations. It allows exact shortcuts, never approximations.
         closed_loop: The chain behind an exact finite evaluation, else None. H12 and the
@@ -34,6 +38,9 @@ class WeightedPairs(eqx.Module):
     value: Float[Array, "n k"]
     advantage: Float[Array, "n k"]
     objective: float
+    objective_error: float = 0.0
+    ascent: Float[Array, "n k"] | None = None
+    state_value: Float[Array, " n"] | None = None
     complete: bool = eqx.field(static=True, default=False)
     closed_loop: ClosedLoop | None = None
 
@@ -44,7 +51,9 @@ class WeightedPairs(eqx.Module):
                 f"`WeightedPairs(occupancy=...)` needs shape (states, actions per state), got "
                 f"{shape}; for one action a state add an axis: `occupancy[:, None]`."
             )
-        for name in ("value", "advantage"):
+        for name in ("value", "advantage", "ascent"):
+            if name == "ascent" and self.ascent is None:
+                continue
             if getattr(self, name).shape != shape:
                 raise ValueError(
                     f"`WeightedPairs({name}=...)` needs one weight a pair: expected shape "
@@ -60,8 +69,15 @@ class WeightedPairs(eqx.Module):
 
     @property
     def baseline(self) -> Float[Array, "n k"]:
-        """p_gamma(s, a) V(s): what `value` is above `advantage`, eq. (45)."""
-        return self.value - self.advantage
+        """p_gamma(s, a) V(s), eq. (45)."""
+        if self.state_value is None:
+            return self.value - self.advantage
+        return self.occupancy * self.state_value[:, None]
+
+    @property
+    def gradient_weights(self) -> Float[Array, "n k"]:
+        """The weights of grad log pi in the policy gradient, eq. (11)."""
+        return self.value if self.ascent is None else self.ascent
 
 
 Evaluation = WeightedPairs

@@ -55,12 +55,13 @@ class FiniteEvaluator:
         loop = self.closed_loop(policy, w)
         if not np.isfinite(loop.probabilities).all():
             occupancy = value = advantage = np.full(self.mdp.reward.shape, np.nan)
+            state_value = np.full(self.mdp.n_states, np.nan)
             objective = float("nan")
         else:
             occupancy = loop.occupancy
             value = occupancy * loop.action_value
             advantage = occupancy * loop.advantage
-            objective = loop.objective
+            objective, state_value = loop.objective, loop.value
         return WeightedPairs(
             states=self._states,
             actions=self._actions,
@@ -68,6 +69,7 @@ class FiniteEvaluator:
             value=jnp.asarray(value),
             advantage=jnp.asarray(advantage),
             objective=objective,
+            state_value=jnp.asarray(state_value),
             complete=True,
             closed_loop=loop,
         )

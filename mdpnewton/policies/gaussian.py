@@ -28,13 +28,14 @@ class LinearGaussian(Policy):
     Attributes:
         covariance: $\Sigma$, shape (k, k), positive definite.
         n_features: d.
-        features: $\phi$ from a state to shape (d,); the state itself by default.
+        features: $\phi$ from a state to shape (d,): a function, or an Equinox module whose
+            arrays may differ from run to run; the state itself by default.
     """
 
     covariance: Float[Array, "k k"]
     precision: Float[Array, "k k"]
     n_features: int = eqx.field(static=True)
-    features: Features = eqx.field(static=True)
+    features: Features
     log_concave = True
     blockwise_log_concave = True
     constant_curvature = True
@@ -83,13 +84,14 @@ class Gaussian(Policy):
     Attributes:
         n_actions: k, the dimension of an action.
         n_features: d.
-        features: $\phi$ from a state to shape (d,); the state itself by default.
+        features: $\phi$ from a state to shape (d,): a function, or an Equinox module whose
+            arrays may differ from run to run; the state itself by default.
         scale: Which parameter the scale block holds.
     """
 
     n_actions: int = eqx.field(static=True)
     n_features: int = eqx.field(static=True)
-    features: Features = eqx.field(static=True, default=_identity)
+    features: Features = _identity
     scale: Scale = eqx.field(static=True, default="log_sigma")
     log_concave = False
     constant_curvature = False
