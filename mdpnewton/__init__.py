@@ -13,6 +13,7 @@ import sys as _sys
 
 import lazy_loader as _lazy
 
+from mdpnewton.environments import register_when_imported as _register_when_imported
 from mdpnewton.version import __version__ as __version__
 
 _os.environ.setdefault("JAX_ENABLE_X64", "1")
@@ -21,4 +22,5 @@ if "jax" in _sys.modules:  # it read the variable before we set it
         "jax_enable_x64", _os.environ["JAX_ENABLE_X64"].lower() in ("1", "true")
     )
 
+_register_when_imported()
 __getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

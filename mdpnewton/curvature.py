@@ -2,10 +2,12 @@
 
 With x_i(v) = log pi(a_i|s_i; v) - log pi(a_i|s_i; w) and weights c_i, the one function is
 
-    S(v) = sum_i c_i (h x_i + o (exp(x_i) - 1 - x_i)),
+    S(v) = sum_i c_i (h x_i + o (exp(x_i) - 1 - x_i) - g |z_i(v) - z_i(w)|^2 / 2),
 
-whose Hessian at v = w is sum_i c_i (h grad grad' log pi_i + o grad log pi_i grad' log pi_i).
-`FORMS` is the table of the paper's matrices: which weights c, and the numbers h and o.
+whose Hessian at v = w is sum_i c_i (h grad grad' log pi_i + o grad log pi_i grad' log pi_i
+- g J_i' F_i J_i): z_i are the policy's outputs in s_i, J_i their Jacobian, F_i the Fisher matrix
+of the distribution they stand for, and |.| its norm. `FORMS` is the table of the matrices: which
+weights c, and the numbers h, o and g. The paper's have g = 0.
 """
 
 from collections.abc import Callable
@@ -28,6 +30,7 @@ class Form(NamedTuple):
     weights: str
     hessian: float = 1.0
     outer: float = 0.0
+    output: float = 0.0
 
 
 FORMS = {
@@ -40,24 +43,30 @@ FORMS = {
     "V2": Form("baseline", 1.0, 0.0),  # eq. (45); minus V1, Lemma 2
     "fisher": Form("occupancy", -1.0, 0.0),  # eq. (13)
     "fisher_score": Form("occupancy", 0.0, 1.0),  # eq. (14)
+    # Value-weighted generalised Gauss-Newton: V2 with the expectation over actions taken
+    "generalized": Form("baseline", 0.0, 0.0, 1.0),
+    "generalized_fisher": Form("occupancy", 0.0, 0.0, -1.0),  # eq. (13), the same way
 }
 
 
 class Curvature(eqx.Module):
-    r"""$\sum_i h_i \nabla\nabla^\top\log\pi_i + o_i \nabla\log\pi_i\nabla^\top\log\pi_i$.
+    r"""$\sum_i h_i\nabla\nabla^\top l_i + o_i\nabla l_i\nabla^\top l_i - g_i J_i^\top F_i J_i$.
+
+    With $l_i = \log\pi(a_i|s_i;w)$; J and F as at the top of this file.
 
     An operator on PyTrees like `w`: multiplied with, and built only where asked. Sums and
     multiples of curvatures at one `w` are curvatures again: their coefficients add up.
 
     Attributes:
-        policy: Gives `log_prob`.
+        policy: Gives `log_prob`, and `outputs` where g asks for them.
         w: Where the curvature is taken.
         states: As in `WeightedPairs`.
         actions: As in `WeightedPairs`.
         hessian: $h_i$, the weights times the form's h.
         outer: $o_i$, the weights times the form's o.
+        output: $g_i$, likewise, added up over the actions of a state: they share J and F.
         complete: As in `WeightedPairs`.
-        has_hessian: Whether any $h_i$ can differ from zero.
+        parts: Which of "hessian", "outer" and "output" can differ from zero.
     """
 
     policy: Policy
@@ -66,19 +75,22 @@ class Curvature(eqx.Module):
     actions: PyTree[Array]
     hessian: Float[Array, "n k"]
     outer: Float[Array, "n k"]
+    output: Float[Array, " n"]
     complete: bool = eqx.field(static=True)
-    has_hessian: bool = eqx.field(static=True)
+    parts: frozenset[str] = eqx.field(static=True)
 
     def __add__(self, other: "Curvature") -> "Curvature":
         return replace(
             self,
             hessian=self.hessian + other.hessian,
             outer=self.outer + other.outer,
-            has_hessian=self.has_hessian or other.has_hessian,
+            output=self.output + other.output,
+            parts=self.parts | other.parts,
         )
 
     def __mul__(self, factor: float) -> "Curvature":
-        return replace(self, hessian=factor * self.hessian, outer=factor * self.outer)
+        h, o, g = _products((factor,) * 3, (self.hessian, self.outer, self.output))
+        return replace(self, hessian=h, outer=o, output=g)
 
     __rmul__ = __mul__
 
@@ -87,20 +99,29 @@ class Curvature(eqx.Module):
 
     def surrogate(self, v: PyTree) -> Scalar:
         """The one function S(v), whose Hessian at `w` this is."""
-        anchor = jax.lax.stop_gradient(self.policy.log_probs(self.w, self.states, self.actions))
-        x = self.policy.log_probs(v, self.states, self.actions) - anchor
-        return jnp.sum(self.hessian * x + self.outer * (jnp.expm1(x) - x))
+        total: Any = 0.0
+        if self._has_pairs:
+            x = self._log_probs(v) - jax.lax.stop_gradient(self._log_probs(self.w))
+            total += jnp.sum(self.hessian * x + self.outer * (jnp.expm1(x) - x))
+        if "output" in self.parts:
+            z = jax.lax.stop_gradient(self._outputs(self.w))
+            moved = self._outputs(v) - z
+            total -= 0.5 * jnp.sum(self.output[:, None] * moved * self._fisher(z, moved))
+        return total
 
     def linearized(self) -> Callable[[PyTree], PyTree]:
         """The exact product p -> C p, prepared once for many p."""
-        if self._scores_suffice:  # Scores' (c * (Scores p)): a pass forward and one back
-            along = jax.linearize(
-                lambda v: self.policy.log_probs(v, self.states, self.actions), self.w
-            )[1]
-            against = jax.linear_transpose(along, self.w)
+        products = []
+        if self._has_pairs and self._scores_suffice:  # Scores' (c * (Scores p))
             c = self._score_coefficients().reshape(self.outer.shape)
-            return lambda p: against(c * along(p))[0]
-        return jax.linearize(jax.grad(self.surrogate), self.w)[1]
+            products.append(_sandwich(self._log_probs, self.w, lambda _, u: c * u))
+        elif self._has_pairs:
+            without = replace(self, parts=self.parts - {"output"})
+            products.append(jax.linearize(jax.grad(without.surrogate), self.w)[1])
+        if "output" in self.parts:  # J' (-g * (F (J p)))
+            g = -self.output[:, None]
+            products.append(_sandwich(self._outputs, self.w, lambda z, u: g * self._fisher(z, u)))
+        return lambda p: jax.tree.map(lambda *x: sum(x), *(product(p) for product in products))
 
     def differenced(self, epsilon: float = 1e-6) -> Callable[[PyTree], PyTree]:
         """The product by a difference of gradients, eqs. (57) and (58).
@@ -130,8 +151,8 @@ class Curvature(eqx.Module):
     def dense(self) -> Float[Array, "m m"]:
         """The matrix, over the flattened parameters."""
         if self._scores_suffice:
-            flat = jnp.concatenate(self._scores(), axis=1)
-            return flat.T @ (self._score_coefficients()[:, None] * flat)
+            left, right = (jnp.concatenate(leaves, axis=1) for leaves in self._factors())
+            return left.T @ right
         flat, unravel = ravel_pytree(self.w)
         product = self.linearized()
         columns = jax.vmap(lambda e: ravel_pytree(product(unravel(e)))[0])(jnp.eye(flat.size))
@@ -142,8 +163,7 @@ class Curvature(eqx.Module):
         """The diagonal, shaped like `w`."""
         leaves, structure = jax.tree.flatten(self.w)
         if self._scores_suffice and not self.policy.independent_axes:
-            c = self._score_coefficients()
-            parts = [c @ leaf**2 for leaf in self._scores()]
+            parts = [jnp.sum(L * R, axis=0) for L, R in zip(*self._factors(), strict=True)]
         else:
             parts = [jnp.einsum("lmm->lm", block) for block in self.blocks()]
         shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
@@ -154,8 +174,7 @@ class Curvature(eqx.Module):
         """For each leaf of `w` its diagonal blocks, over `policy.independent_axes`."""
         leaves, structure = jax.tree.flatten(self.w)
         if self._scores_suffice and not self.policy.independent_axes:
-            c = self._score_coefficients()
-            return [(leaf.T @ (c[:, None] * leaf))[None] for leaf in self._scores()]
+            return [(L.T @ R)[None] for L, R in zip(*self._factors(), strict=True)]
         product = self.linearized()
         found = []
         for position, leaf in enumerate(leaves):
@@ -176,9 +195,14 @@ class Curvature(eqx.Module):
         return found
 
     @property
+    def _has_pairs(self) -> bool:
+        """Whether it has a part in log pi, beside the one in the outputs."""
+        return self.parts != {"output"}
+
+    @property
     def _scores_suffice(self) -> bool:
-        """Whether the matrix is Scores' diag(c) Scores: no second derivatives needed."""
-        return not self.has_hessian or (self.policy.constant_curvature and self.complete)
+        """Whether that part is Scores' diag(c) Scores: no second derivatives needed."""
+        return "hessian" not in self.parts or (self.policy.constant_curvature and self.complete)
 
     def _score_coefficients(self) -> Float[Array, " pairs"]:
         """The c of Scores' diag(c) Scores.
@@ -186,15 +210,56 @@ class Curvature(eqx.Module):
         With constant curvature, sum_a h_a grad grad' log pi = -(sum_a h_a) sum_a pi_a
         grad log pi_a grad' log pi_a in every state, Lemma 2.
         """
-        if not self.has_hessian:
+        if "hessian" not in self.parts:
             return self.outer.ravel()
-        probabilities = jnp.exp(self.policy.log_probs(self.w, self.states, self.actions))
+        probabilities = jnp.exp(self._log_probs(self.w))
         return (self.outer - self.hessian.sum(axis=1, keepdims=True) * probabilities).ravel()
 
-    def _scores(self) -> list[Float[Array, "pairs m"]]:
-        leaves = jax.tree.leaves(scores(self.policy, self.w, self.states, self.actions))
-        pairs = self.outer.size
-        return [leaf.reshape(pairs, -1) for leaf in leaves]
+    def _factors(self) -> tuple[list[Float[Array, "rows m"]], list[Float[Array, "rows m"]]]:
+        """For every leaf an L and an R, such that the matrix is L'R, where scores suffice."""
+        left: list[list[Array]] = []
+        right: list[list[Array]] = []
+        if self._has_pairs:
+            c = self._score_coefficients()[:, None]
+            table = scores(self.policy, self.w, self.states, self.actions)
+            left.append([leaf.reshape(c.size, -1) for leaf in jax.tree.leaves(table)])
+            right.append([c * leaf for leaf in left[-1]])
+        if "output" in self.parts:
+            z = self._outputs(self.w)
+            table = jax.vmap(jax.jacrev(self.policy.outputs), (None, 0))(self.w, self.states)
+            J = [leaf.reshape(*z.shape, -1) for leaf in jax.tree.leaves(table)]
+            fisher = jax.vmap(jax.vmap(self.policy.output_fisher, (None, 1), 1))
+            g = -self.output[:, None, None]
+            left.append([leaf.reshape(z.size, -1) for leaf in J])
+            right.append([(g * fisher(z, leaf)).reshape(z.size, -1) for leaf in J])
+        return _stacked(left), _stacked(right)
+
+    def _log_probs(self, v: PyTree) -> Float[Array, "n k"]:
+        return self.policy.log_probs(v, self.states, self.actions)
+
+    def _outputs(self, v: PyTree) -> Float[Array, "n outputs"]:
+        return jax.vmap(self.policy.outputs, in_axes=(None, 0))(v, self.states)
+
+    def _fisher(self, z: Array, u: Array) -> Float[Array, "n outputs"]:
+        return jax.vmap(self.policy.output_fisher)(z, u)
+
+
+@jax.jit  # one call, not three, for every direction
+def _products(factors: tuple[float, ...], arrays: tuple[Array, ...]) -> list[Array]:
+    return [factor * array for factor, array in zip(factors, arrays, strict=True)]
+
+
+def _stacked(parts: list[list[Array]]) -> list[Array]:
+    return [jnp.concatenate(leaves) for leaves in zip(*parts, strict=True)]
+
+
+def _sandwich(
+    f: Callable[[PyTree], Array], w: PyTree, middle: Callable[[Array, Array], Array]
+) -> Callable[[PyTree], PyTree]:
+    """p -> J' middle(f(w), J p), J the Jacobian of f: a pass forward and one back."""
+    value, along = jax.linearize(f, w)
+    against = jax.linear_transpose(along, w)
+    return lambda p: against(middle(value, along(p)))[0]
 
 
 def scores(policy: Policy, w: PyTree, states: PyTree, actions: PyTree) -> PyTree:
@@ -207,7 +272,7 @@ def curvature(policy: Policy, w: PyTree, pairs: WeightedPairs, form: str | Form)
     """The matrix of a row of `FORMS`, or of a form of your own, as an operator.
 
     Args:
-        policy: Gives `log_prob(w, state, action)`.
+        policy: Gives `log_prob(w, state, action)`, and for the generalized forms `outputs`.
         w: Parameters at which `pairs` was evaluated.
         pairs: Weighted pairs. The weights are constants.
         form: A name in `FORMS`, or a `Form`.
@@ -216,19 +281,21 @@ def curvature(policy: Policy, w: PyTree, pairs: WeightedPairs, form: str | Form)
         if form not in FORMS:
             raise ValueError(
                 f"`curvature(form=...)` knows {', '.join(FORMS)}, got {form!r}; or pass a "
-                f"`Form(weights, hessian, outer)`."
+                f"`Form(weights, hessian, outer, output)`."
             )
         form = FORMS[form]
     weights = getattr(pairs, form.weights)
+    h, o, g = _products(form[1:], (weights, weights, weights.sum(axis=1)))
     return Curvature(
         policy=policy,
         w=w,
         states=pairs.states,
         actions=pairs.actions,
-        hessian=form.hessian * weights,
-        outer=form.outer * weights,
+        hessian=h,
+        outer=o,
+        output=g,
         complete=pairs.complete,
-        has_hessian=form.hessian != 0,
+        parts=frozenset(part for part in form._fields[1:] if getattr(form, part)),
     )
 
 

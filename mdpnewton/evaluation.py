@@ -84,7 +84,12 @@ Evaluation = WeightedPairs
 
 
 class Evaluator(Protocol):
-    """Turns a policy at `w` into an evaluation. Exact evaluators ignore the key."""
+    """Turns a policy at `w` into an evaluation. Exact evaluators ignore the key.
+
+    One that keeps its samples may also have `revisit(key, policy, w, objective, error)`: the
+    evaluation of a point that the search returns to, from samples it has, with the objective
+    that was found there.
+    """
 
     def evaluate(self, key: Any, policy: Any, w: PyTree) -> Evaluation:
         """The weighted pairs at `w`."""

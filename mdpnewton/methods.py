@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
@@ -53,6 +54,32 @@ class Situation:
     key: Any
 
 
+class TightOffset(eqx.Module):
+    r"""The multiple of G that takes the largest harmless constant off the values.
+
+    $-H_2 + \lambda G$ with $\lambda = -\min V$ over the visited states weighs each state by
+    $V(s) - \min V \geq 0$: no larger constant can be taken off with $-H_2$ still sure to be
+    positive semidefinite. The step then does not depend on the offset of the rewards.
+
+    Attributes:
+        margin: This share of the range of V is left on, so that the states of least value
+            keep some curvature too.
+    """
+
+    margin: float = 0.2
+
+    def damping(self, evaluation: WeightedPairs) -> float:
+        r"""$\lambda = -\min V + \text{margin} (\max V - \min V)$."""
+        if evaluation.state_value is None:
+            raise ValueError(
+                "`TightOffset` needs state values, which this evaluator does not estimate; give "
+                "`fisher_damping` as a number."
+            )
+        visited = np.asarray(evaluation.occupancy).sum(axis=1) > 0
+        values = np.asarray(evaluation.state_value)[visited]
+        return float(-values.min() + self.margin * (values.max() - values.min()))
+
+
 class Method(eqx.Module):
     """A rule for a search direction."""
 
@@ -69,6 +96,18 @@ class Steepest(Method):
         return at.gradient, SolveReport("none", "solved")
 
 
+class RandomDirection(Method):
+    """A direction drawn from the sphere of radius one: the control, which knows nothing."""
+
+    def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
+        """See `Method`."""
+        flat, unravel = ravel_pytree(at.gradient)
+        if at.key is None:
+            raise ValueError("`RandomDirection` draws at random; pass `key=...`.")
+        drawn = jax.random.normal(jax.random.fold_in(at.key, flat.size), flat.shape, flat.dtype)
+        return unravel(drawn / jnp.linalg.norm(drawn)), SolveReport("none", "solved")
+
+
 class Precondition(Method):
     r"""$d = -C^{-1}\nabla U$, eq. (9), with C a row of `FORMS` or the full Hessian.
 
@@ -77,17 +116,22 @@ class Precondition(Method):
             "differenced_hessian" for Appendix B.3's differences of gradients, eq. (61).
         solver: Solves $-C d = \nabla U$, eq. (55).
         fisher_damping: $\lambda$ in $-C + \lambda G$. For C = H2 this is what adding
-            $\lambda(1-\gamma)$ to every reward would do.
+            $\lambda(1-\gamma)$ to every reward would do. A number, or `TightOffset()`.
     """
 
     curvature: str | Form
     solver: Solver = Dense()
-    fisher_damping: float = 0.0
+    fisher_damping: float | TightOffset = 0.0
 
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
         value, report = self.solver.solve(self.operator(at), at.gradient)
-        return value, replace(report, fisher_damping=self.fisher_damping)
+        return value, replace(report, fisher_damping=self.damping(at))
+
+    def damping(self, at: Situation) -> float:
+        """lambda of this evaluation."""
+        given = self.fisher_damping
+        return given.damping(at.evaluation) if isinstance(given, TightOffset) else given
 
     def operator(self, at: Situation) -> Operator:
         """The matrix that is solved with, -C plus the damping."""
@@ -104,10 +148,12 @@ class Precondition(Method):
         if self.curvature == "hessian":
             negated: Any = -policy_hessian(*arguments)
         else:
-            positive = self.curvature in ("fisher", "fisher_score")
+            positive = self.curvature in ("fisher", "fisher_score", "generalized_fisher")
             negated = curvature(*arguments, self.curvature) * (1.0 if positive else -1.0)
-        if self.fisher_damping:
-            negated = negated + self.fisher_damping * curvature(*arguments, "fisher")
+        damping = self.damping(at)
+        if damping:
+            fisher = "generalized_fisher" if self.curvature == "generalized" else "fisher"
+            negated = negated + damping * curvature(*arguments, fisher)
         return negated
 
 
@@ -126,7 +172,7 @@ class Compatible(Method):
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
         theta, rank = _least_squares(
-            _scores_of(at), at.evaluation.occupancy, at.evaluation.value, self.ridge
+            _scores_of(at), at.evaluation.occupancy, at.evaluation.gradient_weights, self.ridge
         )
         flat, unravel = ravel_pytree(at.gradient)
         finite = bool(jnp.isfinite(theta).all())
@@ -192,6 +238,8 @@ METHODS: dict[str, Method] = {
     "diagonal_second_gauss_newton": Precondition("H2", Diagonal()),
     "block_second_gauss_newton": Precondition("H2", Block()),
     "conjugate_gradient_second_gauss_newton": Precondition("H2", ConjugateGradient()),
+    "generalized_gauss_newton": Precondition("generalized", ConjugateGradient()),
+    "network_natural": Precondition("generalized_fisher", ConjugateGradient()),
 }
 
 

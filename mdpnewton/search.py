@@ -1,7 +1,7 @@
 """The loop: evaluate, direct, step, record."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -11,13 +11,14 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from mdpnewton.curvature import gradient
+from mdpnewton.divergence import mean_divergence, promised
 from mdpnewton.evaluation import Evaluation, Evaluator
 from mdpnewton.methods import Direction, Method, direction, method_named
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport
 from mdpnewton.steps import Constant, Line, Step, StepRule
 
-Status = Literal["converged", "stagnated", "iterations", "interrupted"]
+Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ def search(
     gradient_tolerance: float = 1e-8,
     patience: int | None = 20,
     keep_trace: bool = False,
-    callback: Callable[[Record, PyTree], None] | None = None,
+    callback: Callable[[Record, PyTree], object] | None = None,
+    evaluation: Evaluation | None = None,
+    first: int = 0,
 ) -> SearchResult:
     """Improve a policy from `w`, Algorithm 1.
 
@@ -92,12 +95,14 @@ def search(
         method: A name in `METHODS`, or a `Method`.
         step: How far to go; `Constant(1.0)` if not given.
         key: For sampled evaluators; exact ones need none.
-        iterations: At most this many.
+        iterations: At most this many, counted from 0.
         gradient_tolerance: Stop when the gradient's norm is no larger.
         patience: Stop after this many iterations in a row without a better objective; None
             never stops for that, as suits noisy objectives.
         keep_trace: Keep the parameters of every iteration.
-        callback: Called with each record and the parameters it started from.
+        callback: Called with each record and the parameters after it; returns True to stop.
+        evaluation: Of `w`, where it is known already.
+        first: Number of the first iteration, to go on with a search that was stopped.
 
     Returns:
         The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
@@ -110,7 +115,8 @@ def search(
     history: list[Record] = []
     trace = [w]
     status: Status = "iterations"
-    evaluation = evaluator.evaluate(_fold(key, 0), policy, w)
+    if evaluation is None:
+        evaluation = evaluator.evaluate(_fold(key, first), policy, w)
     if not np.isfinite(evaluation.objective):
         raise ValueError(
             f"`search` starts at parameters whose objective is {evaluation.objective}; choose "
@@ -118,7 +124,7 @@ def search(
         )
     best, since_best = -np.inf, 0
     try:
-        for iteration in range(iterations):
+        for iteration in range(first, iterations):
             here = _fold(key, iteration)
             ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
             norm = float(jnp.linalg.norm(ravel_pytree(ahead.gradient)[0]))
@@ -129,17 +135,18 @@ def search(
             decided = step.choose(line, iteration)
             next_key = _fold(key, iteration + 1)
             decided, moved, next_evaluation = _transact(
-                evaluator, policy, w, evaluation, ahead, decided, next_key
+                evaluator, policy, w, evaluation, ahead, step, decided, next_key
             )
             record = Record(iteration, evaluation.objective, norm, decided, ahead.report)
             improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
-            started, w, evaluation = w, moved, next_evaluation
+            w, evaluation = moved, next_evaluation
             history.append(record)
             trace += [w] if keep_trace else []
-            if callback is not None:
-                callback(record, started)
+            if callback is not None and callback(record, w) is True:
+                status = "stopped"
+                break
             if patience is not None and since_best >= patience:
                 status = "stagnated"
                 break
@@ -164,23 +171,31 @@ def _transact(
     w: PyTree,
     evaluation: Evaluation,
     ahead: Direction,
+    rule: StepRule,
     decided: Step,
     key: Any,
 ) -> tuple[Step, PyTree, Evaluation]:
     """The new parameters and their evaluation, or exactly the old ones."""
-    reason = decided.reason
+    reason, arrived = decided.reason, None
     if decided.accepted:
         moved = move(w, decided.size, ahead.value)
         if _is_finite(moved):
             arrived = evaluator.evaluate(key, policy, moved)
-            if np.isfinite(arrived.objective):
+            if not np.isfinite(arrived.objective):
+                reason = "the objective is not finite there"
+            elif not rule.keeps(evaluation, arrived):
+                reason = "the objective fell"
+            else:
                 return decided, moved, arrived
-            reason = "the objective is not finite there"
         else:
             reason = "the parameters would not be finite"
-    if key is not None:  # new samples at the old point
-        evaluation = evaluator.evaluate(key, policy, w)
-    return Step(decided.size, False, reason, decided.evaluations), w, evaluation
+    # The old point again: with what was sampled on the way, if the evaluator can use it.
+    if arrived is not None and hasattr(evaluator, "revisit"):
+        known = evaluation.objective, evaluation.objective_error
+        evaluation = evaluator.revisit(_fold(key, 1), policy, w, *known)
+    elif key is not None:
+        evaluation = evaluator.evaluate(_fold(key, 1), policy, w)
+    return replace(decided, accepted=False, reason=reason), w, evaluation
 
 
 def _line(
@@ -202,12 +217,20 @@ def _line(
         pairs = evaluator.evaluate(key, policy, moved)
         return float(ravel_pytree(gradient(policy, moved, pairs))[0] @ flat)
 
+    def divergence_at(size: float) -> float:
+        return float(mean_divergence(policy, w, move(w, size, ahead.value), evaluation))
+
+    def surrogate_at(size: float) -> float:
+        return float(promised(policy, w, move(w, size, ahead.value), evaluation))
+
     return Line(
         start=evaluation.objective,
         slope=ahead.report.slope,
         norm=float(jnp.linalg.norm(flat)),
         objective_at=objective_at,
         slope_at=slope_at,
+        divergence_at=divergence_at,
+        surrogate_at=surrogate_at,
     )
 
 

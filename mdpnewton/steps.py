@@ -8,11 +8,13 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import equinox as eqx
 import numpy as np
 from scipy.optimize import line_search
+
+from mdpnewton.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Step:
         accepted: False means: stay at the old parameters.
         reason: Why it was not accepted, or why it is not what was asked for.
         evaluations: How many points the rule looked at.
+        divergence: Mean KL divergence of the step, where the rule measured it.
     """
 
     size: float
     accepted: bool = True
     reason: str = ""
     evaluations: int = 0
+    divergence: float = float("nan")
 
 
 @dataclass
@@ -42,6 +46,10 @@ class Line:
         norm: Euclidean norm of the direction.
         objective_at: U at a size; NaN where the policy or U is not finite.
         slope_at: Directional derivative at a size; None where it is not to be had.
+        divergence_at: Mean KL divergence of the policy at a size from the policy at 0; needs
+            no new samples.
+        surrogate_at: What the samples at size 0 promise for a size, by importance weights: the
+            objective there less that at 0.
     """
 
     start: float
@@ -49,6 +57,8 @@ class Line:
     norm: float
     objective_at: Callable[[float], float]
     slope_at: Callable[[float], float] | None = None
+    divergence_at: Callable[[float], float] | None = None
+    surrogate_at: Callable[[float], float] | None = None
     evaluations: int = 0
     _known: dict[float, float] = field(default_factory=dict)
 
@@ -69,6 +79,10 @@ class StepRule(eqx.Module):
     @abstractmethod
     def choose(self, line: Line, iteration: int) -> Step:
         """The step for this line, in iteration 0, 1, ..."""
+
+    def keeps(self, before: Evaluation, after: Evaluation) -> bool:
+        """Whether to stay at the new point, now that it has been evaluated."""
+        return True
 
 
 class Constant(StepRule):
@@ -131,18 +145,25 @@ class BestOfSet(StepRule):
 class KeepIfBetter(StepRule):
     """Another rule's step, but back to the old point if U fell: the check of Section 6.2.
 
+    It compares the evaluations at both points, which the search makes anyway: no other data.
+
     Attributes:
         rule: The rule inside.
+        tolerance: How far U may fall and the step still stand, in standard errors of the
+            difference. Exact evaluations have none.
     """
 
     rule: StepRule = Constant()
+    tolerance: float = 0.0
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
-        step = self.rule.choose(line, iteration)
-        if step.accepted and not line.objective(step.size) >= line.start:
-            step = Step(step.size, False, "the objective fell")
-        return replace(step, evaluations=line.evaluations)
+        return self.rule.choose(line, iteration)
+
+    def keeps(self, before: Evaluation, after: Evaluation) -> bool:
+        """See `StepRule`."""
+        error = math.hypot(before.objective_error, after.objective_error)
+        return after.objective >= before.objective - self.tolerance * error
 
 
 class Armijo(StepRule):

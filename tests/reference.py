@@ -127,4 +127,6 @@ def terms(transition, reward, start, discount, policy, w):
             found["H12"] += p * np.outer(psi[a], discount * transition[s, a] @ slopes)
     found["A1+A2"] = found["A1"] + found["A2"]
     found["hessian"] = found["H1"] + found["H2"] + found["H12"] + found["H12"].T
+    # Summed over all actions, J'FJ is the outer product of scores: E of the softmax Fisher matrix.
+    found["generalized"], found["generalized_fisher"] = -found["V1"], found["fisher_score"]
     return gradient, found

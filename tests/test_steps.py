@@ -2,6 +2,7 @@
 
 import math
 
+import jax.numpy as jnp
 import pytest
 
 import mdpnewton as mn
@@ -44,12 +45,20 @@ def test_best_of_set_survives_zero_directions_and_infinite_objectives():
     assert (step.accepted, step.reason) == (False, "no size gives a finite objective")
 
 
+def evaluated(objective, error=0.0):
+    one = jnp.ones((1, 1))
+    return mn.WeightedPairs(jnp.zeros(1), one, one, one, one, objective, error)
+
+
 def test_keep_if_better_is_the_two_point_check():
     rule = mn.KeepIfBetter(mn.Constant(1.0))
-    assert rule.choose(parabola(2.0), 0).accepted
-    step = rule.choose(parabola(0.4), 0)
-    assert (step.accepted, step.reason) == (False, "the objective fell")
-    assert not rule.choose(line(lambda t: math.nan, start=0.0), 0).accepted
+    assert rule.choose(parabola(2.0), 0) == mn.Step(1.0)
+    assert rule.keeps(evaluated(1.0), evaluated(1.0))
+    assert not rule.keeps(evaluated(1.0), evaluated(0.99))
+    assert not rule.keeps(evaluated(1.0), evaluated(math.nan))
+    lenient = mn.KeepIfBetter(tolerance=1.0)
+    assert lenient.keeps(evaluated(1.0, 0.3), evaluated(0.51, 0.4))
+    assert not lenient.keeps(evaluated(1.0, 0.3), evaluated(0.49, 0.4))
 
 
 def test_armijo_halves_until_the_rise_is_enough():

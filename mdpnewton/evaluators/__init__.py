@@ -1,5 +1,17 @@
 """Ways to evaluate a policy; each returns the library's Evaluation."""
 
+from mdpnewton.evaluators.actor_critic import ActorCritic
+from mdpnewton.evaluators.compatible import CompatibleCritic
+from mdpnewton.evaluators.critics import Critic, LinearCritic, NetworkCritic
+from mdpnewton.evaluators.episodic import MonteCarlo
 from mdpnewton.evaluators.finite import FiniteEvaluator
 
-__all__ = ["FiniteEvaluator"]
+__all__ = [
+    "ActorCritic",
+    "CompatibleCritic",
+    "Critic",
+    "FiniteEvaluator",
+    "LinearCritic",
+    "MonteCarlo",
+    "NetworkCritic",
+]

@@ -8,7 +8,11 @@ from mdpnewton.policies.categorical import (
     gibbs_over_successors,
 )
 from mdpnewton.policies.check import PolicyCheck, check_policy
+from mdpnewton.policies.features import OneHot, RadialBasis, RandomFourier, Standardized
 from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
+from mdpnewton.policies.linear_softmax import LinearSoftmax
+from mdpnewton.policies.network import NetworkCategorical, NetworkGaussian, mlp
+from mdpnewton.policies.noisy_gain import NoisyGain
 from mdpnewton.policies.reparametrized import Reparametrized
 
 __all__ = [
@@ -16,10 +20,19 @@ __all__ = [
     "Gaussian",
     "Gibbs",
     "LinearGaussian",
+    "LinearSoftmax",
+    "NetworkCategorical",
+    "NetworkGaussian",
+    "NoisyGain",
+    "OneHot",
     "Policy",
     "PolicyCheck",
+    "RadialBasis",
+    "RandomFourier",
     "Reparametrized",
+    "Standardized",
     "TabularSoftmax",
     "check_policy",
     "gibbs_over_successors",
+    "mlp",
 ]

@@ -53,6 +53,31 @@ class Policy(eqx.Module):
         by_action = jax.vmap(self.log_prob, in_axes=(None, None, 0))
         return jax.vmap(by_action, in_axes=(None, 0, 0))(w, states, actions)
 
+    def outputs(self, w: PyTree, state: Any) -> Float[Array, " outputs"]:
+        """What the parameters decide in a state: logits, or mean and log sigma.
+
+        `log_prob` depends on `w` only through them. The generalised Gauss-Newton matrix asks
+        for them and for `output_fisher`.
+        """
+        raise ValueError(_no_outputs(self, "outputs"))
+
+    def output_fisher(
+        self, outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
+    ) -> Float[Array, " outputs"]:
+        """F u, with F the Fisher matrix of the distribution that has these `outputs`."""
+        raise ValueError(_no_outputs(self, "output_fisher"))
+
+    def mode(self, w: PyTree, state: Any) -> Any:
+        """The most probable action."""
+        raise ValueError(
+            f"`{type(self).__name__}` offers no most probable action; define `mode(w, state)`, or "
+            f"use `sample(key, w, state)`."
+        )
+
+    def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar | None:
+        r"""$KL(\pi_w(\cdot|s) \,\|\, \pi_v(\cdot|s))$, or None without a closed form."""
+        return None
+
     @property
     def independent_axes(self) -> int:
         """How many leading axes of every leaf of `w` number blocks that never meet.
@@ -66,3 +91,10 @@ class Policy(eqx.Module):
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
         """Argmax over v of sum_i value_i log pi_i(v), eq. (16), or None if only numeric."""
         return None
+
+
+def _no_outputs(policy: Policy, name: str) -> str:
+    return (
+        f"`{type(policy).__name__}` offers no `{name}`, which the generalised Gauss-Newton matrix "
+        f"needs; define `outputs(w, state)` and `output_fisher(outputs, u)`, or use the form 'H2'."
+    )

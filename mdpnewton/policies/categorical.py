@@ -30,6 +30,27 @@ class Categorical(Policy):
         """An action drawn from the softmax."""
         return jax.random.categorical(key, self.logits(w, state))
 
+    def outputs(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
+        """The logits."""
+        return self.logits(w, state)
+
+    def output_fisher(
+        self, outputs: Float[Array, " actions"], u: Float[Array, " actions"]
+    ) -> Float[Array, " actions"]:
+        r"""$(\mathrm{diag}(\pi) - \pi\pi^\top) u$."""
+        pi = jax.nn.softmax(outputs)
+        return pi * (u - pi @ u)
+
+    def mode(self, w: PyTree, state: Any) -> Int[Array, ""]:
+        """The action of the largest logit."""
+        return jnp.argmax(self.logits(w, state))
+
+    def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar:
+        r"""$\sum_a \pi_w(a|s) (\log\pi_w(a|s) - \log\pi_v(a|s))$."""
+        here = jax.nn.log_softmax(self.logits(w, state))
+        there = jax.nn.log_softmax(self.logits(v, state))
+        return jnp.exp(here) @ (here - there)
+
 
 class Gibbs(Categorical):
     r"""$\pi(a|s;w) \propto \exp(w^\top\phi(s,a))$, Section 3.1.

@@ -65,6 +65,23 @@ class LinearGaussian(Policy):
         noise = jax.random.normal(key, self.covariance.shape[:1])
         return w @ self.features(state) + jnp.linalg.cholesky(self.covariance) @ noise
 
+    def outputs(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
+        """The mean."""
+        return w @ self.features(state)
+
+    def output_fisher(self, outputs: Float[Array, " k"], u: Float[Array, " k"]) -> Array:
+        r"""$\Sigma^{-1} u$."""
+        return self.precision @ u
+
+    def mode(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
+        """The mean."""
+        return self.outputs(w, state)
+
+    def kl(self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Any) -> Scalar:
+        """Half the squared distance of the means, in the metric of the precision."""
+        error = (w - v) @ self.features(state)
+        return 0.5 * error @ self.precision @ error
+
     def initial_parameters(self) -> Float[Array, "k d"]:
         """Zeros: mean zero everywhere."""
         return jnp.zeros((self.covariance.shape[0], self.n_features))
@@ -119,6 +136,23 @@ class Gaussian(Policy):
         noise = jax.random.normal(key, (self.n_actions,))
         return w["mean"] @ self.features(state) + sigma * noise
 
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+        """The mean, then log sigma, whatever the scale block holds."""
+        mean = w["mean"] @ self.features(state)
+        return jnp.concatenate([mean, _LOG_SIGMA[self.scale](w["scale"])])
+
+    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+        """See `diagonal_fisher`."""
+        return diagonal_fisher(outputs, u)
+
+    def mode(self, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
+        """The mean."""
+        return w["mean"] @ self.features(state)
+
+    def kl(self, w: dict[str, Array], v: dict[str, Array], state: Any) -> Scalar:
+        """See `diagonal_kl`."""
+        return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
+
     def initial_parameters(self) -> dict[str, Array]:
         """Mean zero, sigma one."""
         scale = jnp.zeros if self.scale == "log_sigma" else jnp.ones
@@ -148,6 +182,22 @@ _FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
     "precision_root": lambda variance: 1 / jnp.sqrt(variance),
     "sigma": jnp.sqrt,
 }
+
+
+def diagonal_fisher(outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Float[Array, " 2k"]:
+    r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$: Fisher of N in its mean and log sigma."""
+    log_sigma = jnp.split(outputs, 2)[1]
+    of_mean, of_scale = jnp.split(u, 2)
+    return jnp.concatenate([jnp.exp(-2 * log_sigma) * of_mean, 2 * of_scale])
+
+
+def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar:
+    """KL of two Gaussians with independent entries, each given as mean and log sigma."""
+    (mean, log_sigma), (other, log_other) = jnp.split(here, 2), jnp.split(there, 2)
+    # expm1 and a squared difference keep the digits of a small divergence
+    ratio = jnp.expm1(2 * (log_sigma - log_other))
+    square = ((mean - other) * jnp.exp(-log_other)) ** 2
+    return jnp.sum(0.5 * (ratio + square) - (log_sigma - log_other))
 
 
 def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:

@@ -79,6 +79,24 @@ class Reparametrized(Policy):
         """An inner sample at T v + t."""
         return self.policy.sample(key, self.original(v), state)
 
+    def outputs(self, v: Float[Array, " n"], state: Any) -> Float[Array, " outputs"]:
+        """The inner outputs at T v + t."""
+        return self.policy.outputs(self.original(v), state)
+
+    def output_fisher(
+        self, outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
+    ) -> Float[Array, " outputs"]:
+        """As the policy inside: its outputs are the same."""
+        return self.policy.output_fisher(outputs, u)
+
+    def mode(self, v: Float[Array, " n"], state: Any) -> Any:
+        """The inner mode at T v + t."""
+        return self.policy.mode(self.original(v), state)
+
+    def kl(self, w: Float[Array, " n"], v: Float[Array, " n"], state: Any) -> Scalar | None:
+        """The inner divergence between T w + t and T v + t."""
+        return self.policy.kl(self.original(w), self.original(v), state)
+
     def initial_parameters(self) -> Float[Array, " n"]:
         """What maps to the inner policy's initial parameters."""
         return self.transformed(self.policy.initial_parameters())

@@ -1,10 +1,11 @@
 """Direct solves: the whole matrix, its diagonal blocks, or its diagonal."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
@@ -20,16 +21,23 @@ class Dense(Solver):
     Attributes:
         ridge: Added to the diagonal.
         absolute: Replace negative eigenvalues by their absolute values.
+        relative_ridge: Multiple of the mean of the diagonal that is added to it too.
     """
 
     ridge: float = 0.0
     absolute: bool = False
+    relative_ridge: float = 0.0
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
         flat, unravel = ravel_pytree(b)
-        x, seen = _solve_symmetric(A.dense(), flat, self.ridge, self.absolute)
-        return unravel(x), _report("dense", [seen], self.ridge, flat)
+        matrix = A.dense()
+        ridge = self.ridge
+        if self.relative_ridge:
+            mean = float(jnp.abs(jnp.diagonal(matrix)).mean())
+            ridge += self.relative_ridge * mean if np.isfinite(mean) else 0.0
+        x, seen = _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
+        return unravel(x), _report("dense", [seen], ridge, flat)
 
 
 class Block(Solver):
@@ -88,7 +96,7 @@ class _Seen(NamedTuple):
 
 @eqx.filter_jit
 def _solve_symmetric(
-    matrix: Float[Array, "n n"], b: Float[Array, " n"], ridge: float, absolute: bool
+    matrix: Float[Array, "n n"], b: Float[Array, " n"], ridge: Any, absolute: bool
 ) -> tuple[Float[Array, " n"], _Seen]:
     n = b.size
     epsilon = n * jnp.finfo(b.dtype).eps

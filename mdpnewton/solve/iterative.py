@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree, Scalar
 
@@ -31,6 +32,8 @@ class ConjugateGradient(Solver):
         start: "gradient", as in Appendix B.3, or "zero".
         products: "exact", or the paper's "finite_difference", eq. (58).
         epsilon: Relative step of the finite difference.
+        relative_ridge: Multiple of b'Ab / b'b, the curvature along b, that is added to the
+            diagonal too.
     """
 
     iterations: int = 50
@@ -39,6 +42,7 @@ class ConjugateGradient(Solver):
     start: Literal["gradient", "zero"] = "gradient"
     products: Literal["exact", "finite_difference"] = "exact"
     epsilon: float = 1e-6
+    relative_ridge: float = 0.0
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -67,6 +71,7 @@ class SteepestDescent(Solver):
         start: "gradient", as in the paper, or "zero".
         products: "exact", or "finite_difference", eq. (58).
         epsilon: Relative step of the finite difference.
+        relative_ridge: Multiple of b'Ab / b'b that is added to the diagonal too.
     """
 
     iterations: int = 250
@@ -76,6 +81,7 @@ class SteepestDescent(Solver):
     start: Literal["gradient", "zero"] = "gradient"
     products: Literal["exact", "finite_difference"] = "exact"
     epsilon: float = 1e-6
+    relative_ridge: float = 0.0
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -183,13 +189,17 @@ def _choose_on_host(condition: Any, then: Callable, otherwise: Callable) -> Any:
     return then() if condition else otherwise()
 
 
-def _iterate(solver: Any, bare: _System) -> tuple[Scalar, _State]:
+def _iterate(solver: Any, bare: _System) -> tuple[Scalar, Scalar, _State]:
     # With b of length one residuals are relative, and squares of small numbers don't underflow.
     largest = jnp.abs(bare.b).max()
     largest = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1.0)
     length = largest * jnp.maximum(jnp.linalg.norm(bare.b / largest), 1.0)
     b = bare.b / length
-    on = bare._replace(product=lambda p: bare.product(p) + solver.ridge * p, b=b)
+    ridge = jnp.asarray(solver.ridge, b.dtype)
+    if solver.relative_ridge:
+        along = (b @ bare.product(b)) / jnp.maximum(b @ b, jnp.finfo(b.dtype).tiny)
+        ridge = ridge + solver.relative_ridge * jnp.where(jnp.isfinite(along), jnp.abs(along), 0.0)
+    on = bare._replace(product=lambda p: bare.product(p) + ridge * p, b=b)
     from_zero = solver.start == "zero"
     x = jnp.zeros_like(b) if from_zero else b
     r = b if from_zero else b - on.product(x)
@@ -215,11 +225,11 @@ def _iterate(solver: Any, bare: _System) -> tuple[Scalar, _State]:
     stuck = (state.status == NEGATIVE) & ~jnp.any(state.best != 0)
     x = jnp.where(stuck, b, state.best)
     x = jnp.where(jnp.isfinite(x).all(), x, 0.0)
-    return jnp.linalg.norm(b - on.product(x)), state._replace(best=length * x)
+    return jnp.linalg.norm(b - on.product(x)), ridge, state._replace(best=length * x)
 
 
 @eqx.filter_jit
-def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[Scalar, _State]:
+def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[PyTree, Scalar, Scalar, _State]:
     flat, unravel = ravel_pytree(b)
     exact = solver.products == "exact"
     inner = A.linearized() if exact else A.differenced(solver.epsilon)
@@ -227,31 +237,35 @@ def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[Scalar, _State]:
     def product(p: Array) -> Array:
         return ravel_pytree(inner(unravel(p)))[0]
 
-    return _iterate(solver, _System(product, flat, jax.lax.while_loop, jax.lax.cond))
+    system = _System(product, flat, jax.lax.while_loop, jax.lax.cond)
+    residual, ridge, state = _iterate(solver, system)
+    return unravel(state.best), residual, ridge, state  # outside of jit every leaf is a call
 
 
 def _solve(name: str, solver: Any, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
-    flat, unravel = ravel_pytree(b)
     if isinstance(A, Curvature):
-        residual, state = _traced(solver, A, b)
+        x, residual, ridge, state = _traced(solver, A, b)
     else:  # products that solve on the host cannot be traced
+        flat, unravel = ravel_pytree(b)
 
         def product(p: Array) -> Array:
             return ravel_pytree(A.mv(unravel(p)))[0]
 
         on = _System(product, flat, _loop_on_host, _choose_on_host)
-        residual, state = _iterate(solver, on)
+        residual, ridge, state = _iterate(solver, on)
+        x = unravel(state.best)
     taken = int(state.k)
+    residuals = np.asarray(state.residuals)[: taken + 1]
     status = STATUS[int(state.status)]
     smallest = float(state.smallest)
-    return unravel(state.best), SolveReport(
+    return x, SolveReport(
         solver=name,
         status=status,
         residual=float(residual),
         iterations=taken,
         smallest_curvature=smallest,
-        negative_curvature=bool(smallest < -_floor(flat.dtype, float(state.largest))),
+        negative_curvature=bool(smallest < -_floor(residuals.dtype, float(state.largest))),
         singular=status == "singular",
-        ridge=solver.ridge,
-        residuals=tuple(float(r) for r in state.residuals[: taken + 1]),
+        ridge=float(ridge),
+        residuals=tuple(residuals.tolist()),
     )

@@ -1,0 +1,132 @@
+"""Actor-critic evaluation: advantages from a value function, all data used."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluators.critics import Critic, following
+from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
+from mdpnewton.simulators import Simulator
+from mdpnewton.trajectories import Trajectories, accumulated
+
+
+class ActorCritic:
+    r"""Weights from a fitted V and generalised advantages (Schulman et al. 2016).
+
+    $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$, with V = 0 after a termination and the critic's
+    value after a truncation, and $A_t = \delta_t + \gamma\lambda c_{t+1} A_{t+1}$. Batches of
+    earlier policies take part with $\rho_t = \pi(a_t|s_t)$ over the probability of their choice,
+    $c_t = \min(1, \rho_t)$ in the traces and $\min(\rho_t, \text{limit})$ in the gradient. That
+    is biased, because their states are those of the earlier policies; `unbiased_reuse` weighs by
+    the products of all ratios up to the action instead, and pays with variance.
+
+    The evaluation has `value` = p (V + A), for H2 by the estimated Q, and `state_value` = V, for
+    V2: the value-weighted matrix whose weights are non-negative once the least V is taken off.
+
+    Attributes:
+        critic: The last fit.
+        memory: The batches.
+        here: Mean and standard error of the return at the parameters evaluated last.
+        returned_to: The same at the point that was returned to last.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        critic: Critic,
+        discount: float,
+        *,
+        episodes: int = 10,
+        least_transitions: int = 0,
+        reuse: int = 1,
+        trace: float = 0.9,
+        ratio_limit: float = 2.0,
+        discounted_occupancy: bool = True,
+        unbiased_reuse: bool = False,
+    ):
+        if not 0 <= discount <= 1:
+            raise ValueError(f"`ActorCritic(discount=...)` must be within [0, 1], got {discount}.")
+        if not 0 <= trace <= 1:
+            raise ValueError(f"`ActorCritic(trace=...)` must be within [0, 1], got {trace}.")
+        if ratio_limit < 1:
+            raise ValueError(
+                f"`ActorCritic(ratio_limit=...)` must be at least 1, got {ratio_limit}."
+            )
+        self.critic, self.discount, self.trace = critic, float(discount), float(trace)
+        self.ratio_limit, self.discounted_occupancy = float(ratio_limit), discounted_occupancy
+        self.unbiased_reuse = unbiased_reuse
+        self.here = self.returned_to = (float("nan"), 0.0)
+        self.memory = Memory(simulator, episodes, least_transitions, reuse)
+
+    def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
+        """Play a batch at `w`, fit the critic to all batches, and weigh their pairs."""
+        batch = self.memory.play(key, policy, w)
+        return self._weighed(policy, w, *estimated_return(batch, self.discount))
+
+    def revisit(
+        self, key: PRNGKeyArray, policy: Any, w: PyTree, mean: float, error: float
+    ) -> WeightedPairs:
+        """The evaluation at `w` again, from what has been played since.
+
+        Returned to for the second time, `w` is played anew: its return may have been a lucky
+        draw, against which every other policy would look bad for ever.
+        """
+        if (mean, error) == self.returned_to:
+            return self.evaluate(key, policy, w)
+        self.returned_to = (mean, error)
+        return self._weighed(policy, w, mean, error)
+
+    def again(self, policy: Any, w: PyTree) -> WeightedPairs:
+        """The last evaluation, made again from the batches: `w` must be where it was made."""
+        return self._weighed(policy, w, *self.here)
+
+    def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
+        """The mean discounted return of a fresh batch, which is not kept."""
+        return self.memory.fresh_return(key, policy, w, self.discount)
+
+    def _weighed(self, policy: Any, w: PyTree, mean: float, error: float) -> WeightedPairs:
+        self.here = (mean, error)
+        data = self.memory.all()
+        ratios = importance_ratios(policy, w, data)
+        traces = ratios if self.unbiased_reuse else jnp.minimum(ratios, 1.0)
+        self.critic = self.critic.fitted(data, self.discount, traces)
+        found = _advantages(self.critic, data, traces, self.discount, self.trace)
+        discount = self.discount if self.discounted_occupancy else 1.0
+        if self.unbiased_reuse:
+            occupancy, trusted = reached(data, ratios, discount), jnp.ones_like(ratios)
+        else:
+            occupancy = data.discounts(discount)
+            trusted = jnp.minimum(ratios, self.ratio_limit)
+        occupancy, trusted = (occupancy / max(data.episodes, 1))[:, None], trusted[:, None]
+        advantage, value = found.advantage[:, None], found.value[:, None]
+        return WeightedPairs(
+            states=data.observations,
+            actions=jax.tree.map(lambda leaf: leaf[:, None], data.actions),
+            occupancy=occupancy,
+            value=occupancy * trusted * (value + advantage),
+            advantage=occupancy * trusted * advantage,
+            objective=mean,
+            objective_error=error,
+            ascent=occupancy * trusted * advantage,
+            state_value=found.value,
+        )
+
+
+class _Estimates(NamedTuple):
+    value: Float[Array, " n"]
+    advantage: Float[Array, " n"]
+
+
+@eqx.filter_jit
+def _advantages(
+    critic: Critic, data: Trajectories, traces: Array, discount: float, trace: float
+) -> _Estimates:
+    value = critic.values(data.observations)
+    after = jnp.where(data.terminated, 0.0, critic.values(data.next_observations))
+    surprise = data.rewards + discount * after - value
+    decay = discount * trace * following(traces)
+    return _Estimates(value, accumulated(surprise, decay, data))

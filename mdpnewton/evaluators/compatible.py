@@ -1,0 +1,144 @@
+"""The paper's actor-critic for cart-pole: a compatible critic on half of the trajectories."""
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from mdpnewton.curvature import scores
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluators.memory import Memory, estimated_return
+from mdpnewton.simulators import Simulator
+from mdpnewton.trajectories import Trajectories, accumulated, selected
+
+ValueWeight = Literal["critic", "absolute", "monte_carlo"]
+RIDGES = tuple(float(10.0**power) for power in range(-4, 5))
+
+
+class CompatibleCritic:
+    r"""$\hat Q = \theta^\top\nabla\log\pi$ from half of the episodes weighs the other half.
+
+    Section 6.2: episodes of length 2H, of which the first H steps give pairs, and the H steps
+    from each of them its target $\sum_{k<H} \gamma^k r_{t+k}$. $\theta$ is ridge regression on
+    the pairs of the critic's half; the ridge is the best of a list on its last episode.
+
+    $\hat Q$ has mean zero in every state: it is an advantage. So the weights of H2 are a choice:
+
+    * "critic": $\hat Q$, the paper read literally; $E H_2 = 0$ where curvature is constant, so
+      the matrix is noise and has no definiteness;
+    * "absolute": $|\hat Q|$: definite, but no longer H2;
+    * "monte_carlo": the roll-out returns of the pairs: the weights with Theorem 5's guarantee.
+
+    Attributes:
+        memory: Plays the batches.
+        ridge: The one that was chosen last.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        discount: float,
+        *,
+        episodes: int = 10,
+        value_weight: ValueWeight = "critic",
+        ridges: tuple[float, ...] = RIDGES,
+    ):
+        if episodes < 4:
+            raise ValueError(
+                f"`CompatibleCritic(episodes=...)` must be at least 4, two for each half, got "
+                f"{episodes}."
+            )
+        if value_weight not in get_args(ValueWeight):
+            raise ValueError(
+                f"`CompatibleCritic(value_weight=...)` knows {', '.join(get_args(ValueWeight))}, "
+                f"got {value_weight!r}."
+            )
+        self.discount, self.value_weight = float(discount), value_weight
+        self.ridges = jnp.asarray(ridges)
+        self.ridge = float("nan")
+        self.memory = Memory(simulator, episodes, 0, 1)
+
+    def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
+        """Play episodes of 2H, fit the critic on half of them and weigh the pairs of the rest."""
+        steps = self.memory.simulator.horizon
+        data = self.memory.play(key, policy, w, horizon=2 * steps)
+        episode = np.asarray(data.episode)
+        half = self.memory.episodes // 2
+        first = np.asarray(data.valid) & (np.asarray(data.times) < steps)
+        returns = _window_returns(data, self.discount, steps)
+        for_critic, for_pairs = first & (episode < half), first & (episode >= half)
+        taught = selected(data, for_critic)
+        held_out = jnp.asarray(episode[for_critic] == half - 1)
+        pairs = selected(data, for_pairs)
+        fit = _critic(policy, w, taught, pairs, returns[for_critic], held_out, self.ridges)
+        self.ridge = float(fit.ridge)
+        count = self.memory.episodes - half
+        occupancy = pairs.discounts(self.discount) / count
+        weights = {
+            "critic": fit.value,
+            "absolute": jnp.abs(fit.value),
+            "monte_carlo": returns[for_pairs],
+        }[self.value_weight]
+        mean, error = estimated_return(taught, self.discount, np.asarray(episode[for_critic]))
+        return WeightedPairs(
+            states=pairs.observations,
+            actions=jax.tree.map(lambda leaf: leaf[:, None], pairs.actions),
+            occupancy=occupancy[:, None],
+            value=(occupancy * weights)[:, None],
+            advantage=(occupancy * fit.value)[:, None],
+            objective=mean,
+            objective_error=error,
+            ascent=(occupancy * fit.value)[:, None],
+        )
+
+    def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
+        """The mean discounted return of a fresh batch."""
+        return self.memory.fresh_return(key, policy, w, self.discount)
+
+
+class _Critic(NamedTuple):
+    value: Float[Array, " n"]
+    ridge: Float[Array, ""]
+
+
+@eqx.filter_jit
+def _critic(
+    policy: Any,
+    w: PyTree,
+    taught: Trajectories,
+    pairs: Trajectories,
+    target: Array,
+    held_out: Array,
+    ridges: Array,
+) -> _Critic:
+    psi = _score_rows(policy, w, taught)
+    used = jnp.where(held_out, 0.0, 1.0)
+
+    def solved(weights: Array, ridge: Array) -> Array:
+        matrix = psi.T @ (weights[:, None] * psi)
+        return jnp.linalg.solve(matrix + ridge * jnp.eye(psi.shape[1]), psi.T @ (weights * target))
+
+    def error(ridge: Array) -> Array:
+        return jnp.sum((1 - used) * (target - psi @ solved(used, ridge)) ** 2)
+
+    ridge = ridges[jnp.argmin(jax.vmap(error)(ridges))]
+    theta = solved(jnp.ones_like(used), ridge)
+    return _Critic(_score_rows(policy, w, pairs) @ theta, ridge)
+
+
+def _score_rows(policy: Any, w: PyTree, data: Trajectories) -> Float[Array, "n m"]:
+    actions = jax.tree.map(lambda leaf: leaf[:, None], data.actions)
+    leaves = jax.tree.leaves(scores(policy, w, data.observations, actions))
+    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+
+
+@eqx.filter_jit
+def _window_returns(data: Trajectories, discount: float, steps: int) -> Float[Array, " n"]:
+    """The discounted sum of the next `steps` rewards of the episode."""
+    total = accumulated(data.rewards, jnp.full(data.rewards.shape, discount), data)
+    later = jnp.roll(total, -steps)
+    same = jnp.roll(data.times, -steps) == data.times + steps
+    return total - jnp.where(same & jnp.roll(data.valid, -steps), discount**steps * later, 0.0)

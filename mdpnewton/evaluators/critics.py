@@ -1,0 +1,163 @@
+"""Critics: estimates of V(s) from trajectories."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PyTree
+
+from mdpnewton.trajectories import Trajectories, accumulated
+
+
+class Critic(eqx.Module):
+    """A function of the observation that estimates V, fitted anew to every evaluation."""
+
+    @abstractmethod
+    def fitted(self, data: Trajectories, discount: float, ratios: Float[Array, " n"]) -> "Critic":
+        """This critic with parameters fitted to the data.
+
+        Args:
+            data: Transitions, perhaps of earlier policies.
+            discount: gamma.
+            ratios: pi(a|s) over the probability with which a was chosen, at most 1; all ones
+                for data of the policy itself.
+        """
+
+    @abstractmethod
+    def values(self, observations: PyTree) -> Float[Array, " n"]:
+        """V of every observation."""
+
+
+class LinearCritic(Critic):
+    r"""$V(s) = \theta^\top\phi(s)$ by LSTD($\lambda$), or by regression on returns.
+
+    With $D_t = \phi_t - \gamma\phi_{t+1} + \gamma\lambda c_{t+1} D_{t+1}$ and $R_t$ the same sum
+    of rewards, LSTD solves $\Phi^\top C D\,\theta = \Phi^\top C R$ (Boyan 2002; c the ratios).
+    $\lambda = 1$ is least squares on the returns, bootstrapped where episodes are truncated.
+
+    Attributes:
+        features: $\phi$ from an observation to a vector.
+        size: Its length.
+        trace: $\lambda$.
+        ridge: Multiple of the features' mean square that is added to the diagonal, but not for
+            features that are constant: what is added to all rewards is added to V.
+        parameters: $\theta$; zeros before the first fit.
+    """
+
+    features: Any
+    size: int = eqx.field(static=True)
+    trace: float
+    ridge: float
+    parameters: Float[Array, " size"]
+
+    def __init__(
+        self,
+        features: Any,
+        size: int | None = None,
+        trace: float = 0.9,
+        ridge: float = 1e-3,
+        parameters: Any = None,
+    ):
+        self.size = features.size if size is None else size
+        if not 0 <= trace <= 1:
+            raise ValueError(f"`LinearCritic(trace=...)` must be within [0, 1], got {trace}.")
+        if ridge < 0:
+            raise ValueError(f"`LinearCritic(ridge=...)` must not be negative, got {ridge}.")
+        self.features, self.trace, self.ridge = features, float(trace), float(ridge)
+        self.parameters = jnp.zeros(self.size) if parameters is None else parameters
+
+    @eqx.filter_jit
+    def fitted(
+        self, data: Trajectories, discount: float, ratios: Float[Array, " n"]
+    ) -> "LinearCritic":
+        """See `Critic`."""
+        phi = jax.vmap(self.features)(data.observations)
+        after = jax.vmap(self.features)(data.next_observations)
+        after = jnp.where(data.terminated[:, None], 0.0, after)
+        decay = discount * self.trace * following(ratios)
+        difference = accumulated(phi - discount * after, decay, data)
+        target = accumulated(data.rewards, decay, data)
+        seen = _shares(data)
+        weights = ratios * seen
+        matrix = phi.T @ (weights[:, None] * difference)
+        spread = seen @ phi**2 - (seen @ phi) ** 2
+        damped = jnp.where(spread > 1e-12, self.ridge * jnp.mean(seen @ phi**2), 1e-12)
+        theta = jnp.linalg.solve(matrix + jnp.diag(damped), phi.T @ (weights * target))
+        theta = jnp.where(jnp.isfinite(theta).all(), theta, self.parameters)
+        return eqx.tree_at(lambda critic: critic.parameters, self, theta)
+
+    def values(self, observations: PyTree) -> Float[Array, " n"]:
+        """See `Critic`."""
+        return jax.vmap(self.features)(observations) @ self.parameters
+
+
+class NetworkCritic(Critic):
+    r"""V as a network, fitted by Adam to the $\lambda$-returns of the network before.
+
+    Attributes:
+        network: Any Equinox module from a feature vector to one number.
+        features: From an observation to that vector.
+        trace: $\lambda$.
+        rate: Adam's.
+        steps: How many, on the whole batch.
+        shift: Mean of the targets; the network fits what is left.
+        scale: Their standard deviation.
+    """
+
+    network: Any
+    features: Any
+    trace: float = 0.9
+    rate: float = 3e-3
+    steps: int = 200
+    shift: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.array(0.0))
+    scale: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.array(0.0))
+
+    @eqx.filter_jit
+    def fitted(
+        self, data: Trajectories, discount: float, ratios: Float[Array, " n"]
+    ) -> "NetworkCritic":
+        """See `Critic`."""
+        value = self.values(data.observations)
+        after = jnp.where(data.terminated, 0.0, self.values(data.next_observations))
+        surprise = ratios * (data.rewards + discount * after - value)
+        target = value + accumulated(surprise, discount * self.trace * following(ratios), data)
+        weights = _shares(data)
+        shift = weights @ target
+        scale = jnp.sqrt(weights @ (target - shift) ** 2) + 1e-8
+        inputs = jax.vmap(self.features)(data.observations)
+        arrays, rest = eqx.partition(self.network, eqx.is_inexact_array)
+        optimizer = optax.adam(self.rate)
+
+        def loss(arrays: PyTree) -> Array:
+            outputs = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
+            return weights @ (outputs - (target - shift) / scale) ** 2
+
+        def step(carry: Any, _: None) -> Any:
+            arrays, state = carry
+            updates, state = optimizer.update(jax.grad(loss)(arrays), state)
+            return (optax.apply_updates(arrays, updates), state), None
+
+        start = (arrays, optimizer.init(arrays))
+        (learnt, _), _ = jax.lax.scan(step, start, length=self.steps)
+        good = jnp.isfinite(loss(learnt))
+        kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), learnt, arrays)
+        places = lambda critic: (critic.network, critic.shift, critic.scale)  # noqa: E731
+        return eqx.tree_at(places, self, (eqx.combine(kept, rest), shift, scale))
+
+    def values(self, observations: PyTree) -> Float[Array, " n"]:
+        """See `Critic`; 0 before the first fit."""
+        inputs = jax.vmap(self.features)(observations)
+        return self.shift + self.scale * jax.vmap(self.network)(inputs).reshape(-1)
+
+
+def following(ratios: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The next transition's ratio, for each; what stands at an end is not used."""
+    return jnp.append(ratios[1:], 1.0)
+
+
+def _shares(data: Trajectories) -> Float[Array, " n"]:
+    """One over the number of valid rows for each, and 0 for padding."""
+    return jnp.where(data.valid, 1.0, 0.0) / jnp.maximum(jnp.sum(data.valid, dtype=float), 1.0)

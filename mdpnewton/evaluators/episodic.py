@@ -1,0 +1,158 @@
+"""Episodic Monte-Carlo evaluation: returns as values, with a choice of baselines."""
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from mdpnewton.curvature import scores
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluators.critics import following
+from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
+from mdpnewton.simulators import Simulator
+from mdpnewton.trajectories import Trajectories, accumulated
+
+Baseline = Literal["none", "constant", "time", "state", "optimal"]
+
+
+class MonteCarlo:
+    r"""Every pair of every episode with the return that followed it; no critic, no bias.
+
+    `value` holds $\gamma^t Q_t$ with $Q_t = \sum_{k \geq t} \gamma^{k-t} r_k$: H2 with these
+    weights is definite where the rewards are non-negative and the policy is log-concave. The
+    gradient has $\gamma^t (Q_t - b)$. Every baseline is computed without the episode it is
+    taken off (or, for states, without its half of the episodes), so the gradient stays unbiased:
+
+    * "none": $b = 0$;
+    * "constant": the mean return to go;
+    * "time": the mean return to go from the same time step;
+    * "state": $V(s)$, least squares on `features`;
+    * "optimal": of each time step the number that minimises the gradient's variance,
+      $E|\nabla\log\pi|^2 Q \,/\, E|\nabla\log\pi|^2$ (Greensmith et al. 2004).
+
+    The advantages of the first Gauss-Newton method are $Q - V(s)$ if there are `features`, else
+    they take the mean of the time step for V. Batches of earlier policies take part by products
+    of importance ratios, per decision (Precup et al. 2000): unbiased, but only for short
+    horizons or policies that are close.
+
+    Attributes:
+        memory: The batches.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        discount: float,
+        *,
+        episodes: int = 100,
+        baseline: Baseline = "time",
+        features: Any = None,
+        reuse: int = 1,
+    ):
+        if not 0 <= discount <= 1:
+            raise ValueError(f"`MonteCarlo(discount=...)` must be within [0, 1], got {discount}.")
+        if baseline not in get_args(Baseline):
+            raise ValueError(
+                f"`MonteCarlo(baseline=...)` knows {', '.join(get_args(Baseline))}, got "
+                f"{baseline!r}."
+            )
+        if baseline == "state" and features is None:
+            raise ValueError(
+                "`MonteCarlo(baseline='state')` fits V to features of the state; pass "
+                "`features=...`, for a table `OneHot(states)`."
+            )
+        self.discount, self.baseline, self.features = float(discount), baseline, features
+        self.memory = Memory(simulator, episodes, 0, reuse)
+
+    def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
+        """Play a batch at `w` and weigh the pairs of all batches that are kept."""
+        batch = self.memory.play(key, policy, w)
+        mean, error = estimated_return(batch, self.discount)
+        data = self.memory.all()
+        slope = _squared_scores(policy, w, data) if self.baseline == "optimal" else None
+        ratios = importance_ratios(policy, w, data)
+        found = _weights(data, ratios, slope, self.features, self.discount, self.baseline)
+        share = found.reach / max(data.episodes, 1)
+        return WeightedPairs(
+            states=data.observations,
+            actions=jax.tree.map(lambda leaf: leaf[:, None], data.actions),
+            occupancy=share[:, None],
+            value=(share * found.value)[:, None],
+            advantage=(share * (found.value - found.state_value))[:, None],
+            objective=mean,
+            objective_error=error,
+            ascent=(share * (found.value - found.baseline))[:, None],
+            state_value=found.state_value,
+        )
+
+    def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
+        """The mean discounted return of a fresh batch, which is not kept."""
+        return self.memory.fresh_return(key, policy, w, self.discount)
+
+
+class _Weights(NamedTuple):
+    reach: Float[Array, " n"]  # gamma^t times the product of ratios up to the action
+    value: Float[Array, " n"]
+    state_value: Float[Array, " n"]
+    baseline: Float[Array, " n"]
+
+
+@eqx.filter_jit
+def _weights(
+    data: Trajectories,
+    ratios: Array,
+    slope: Array | None,
+    features: Any,
+    discount: float,
+    baseline: Baseline,
+) -> _Weights:
+    valid = jnp.where(data.valid, 1.0, 0.0)
+    value = accumulated(data.rewards, discount * following(ratios), data)
+    n = value.size
+    reach = reached(data, ratios, discount)
+    episode = data.episode
+
+    def of_others(weights: Array, groups: Array, own: Array) -> Array:
+        """The weighted mean of `value` in the group, without the own part of it."""
+        sums = [jax.ops.segment_sum(w, groups, n)[groups] for w in (weights * value, weights)]
+        mine = [jax.ops.segment_sum(w, own, n)[own] for w in (weights * value, weights)]
+        top, bottom = sums[0] - mine[0], sums[1] - mine[1]
+        return jnp.where(bottom > 1e-12, top / jnp.where(bottom > 1e-12, bottom, 1.0), 0.0)
+
+    row = jnp.arange(n)
+    by_time = of_others(valid, data.times, row)
+    if features is None:
+        state_value = by_time
+    else:
+        phi = jax.vmap(features)(data.observations)
+        # Returns late in an episode are cut short; the discount weighs them down.
+        halves = [_fit(phi, value, jnp.where(episode % 2 == half, reach, 0.0)) for half in (0, 1)]
+        state_value = jnp.where(episode % 2 == 0, phi @ halves[1], phi @ halves[0])
+    if baseline == "none":
+        taken = jnp.zeros(n)
+    elif baseline == "constant":
+        taken = of_others(data.discounts(discount), jnp.zeros(n, int), episode)
+    elif baseline == "time":
+        taken = by_time
+    elif baseline == "state":
+        taken = state_value
+    else:
+        assert slope is not None
+        taken = of_others(valid * slope, data.times, row)
+    return _Weights(reach, value, state_value, taken)
+
+
+def _fit(phi: Array, target: Array, weights: Array) -> Array:
+    """Weighted least squares, with a trace of ridge for features that never occur."""
+    matrix = phi.T @ (weights[:, None] * phi)
+    ridge = 1e-9 * jnp.maximum(jnp.trace(matrix) / matrix.shape[0], 1e-12)
+    return jnp.linalg.solve(matrix + ridge * jnp.eye(matrix.shape[0]), phi.T @ (weights * target))
+
+
+@eqx.filter_jit
+def _squared_scores(policy: Any, w: PyTree, data: Trajectories) -> Array:
+    actions = jax.tree.map(lambda leaf: leaf[:, None], data.actions)
+    leaves = jax.tree.leaves(scores(policy, w, data.observations, actions))
+    return sum(jnp.sum(leaf.reshape(leaf.shape[0], -1) ** 2, axis=1) for leaf in leaves)

@@ -1,0 +1,36 @@
+"""A softmax with logits linear in features of the state."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mdpnewton.policies.categorical import Categorical
+
+
+class LinearSoftmax(Categorical):
+    r"""$\pi(a|s;w) \propto \exp(w_a^\top\phi(s))$: a Gibbs policy with a row for every action.
+
+    `w` has shape (A, d). Adding a vector to all rows changes nothing: curvatures are singular.
+
+    Attributes:
+        n_actions: A.
+        n_features: d.
+        features: $\phi$ from a state to shape (d,).
+    """
+
+    n_actions: int = eqx.field(static=True)
+    n_features: int = eqx.field(static=True)
+    features: Any
+    log_concave = True
+    blockwise_log_concave = True
+    constant_curvature = True
+
+    def logits(self, w: Float[Array, "A d"], state: Any) -> Float[Array, " A"]:
+        """W phi(state)."""
+        return w @ self.features(state)
+
+    def initial_parameters(self) -> Float[Array, "A d"]:
+        """Zeros: the uniform policy."""
+        return jnp.zeros((self.n_actions, self.n_features))

@@ -1,0 +1,214 @@
+"""Policies whose logits or mean come from a network: any Equinox module."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
+
+from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.categorical import Categorical
+from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl
+
+Network = Callable[[Any], Float[Array, " outputs"]]
+
+
+@jax.custom_jvp
+def tanh(x: Array) -> Array:
+    """`jnp.tanh`, whose derivative is kept as one array for all products with a curvature."""
+    return jnp.tanh(x)
+
+
+@tanh.defjvp
+def _tanh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    y = tanh(*primals)
+    return y, ((1 - y) * (1 + y)) * tangents[0]
+
+
+def mlp(
+    key: PRNGKeyArray,
+    in_size: int,
+    out_size: int,
+    width: int = 64,
+    depth: int = 2,
+    activation: Callable[[Array], Array] = tanh,
+) -> eqx.nn.MLP:
+    """A fully connected network with `depth` hidden layers of `width` units.
+
+    Args:
+        key: Draws the initial weights.
+        in_size: Length of an observation, after the features.
+        out_size: How many logits, or dimensions of an action.
+        width: Units of a hidden layer.
+        depth: How many hidden layers; 0 for a linear map.
+        activation: Of the hidden units.
+    """
+    for name, size, least in (
+        ("in_size", in_size, 1),
+        ("out_size", out_size, 1),
+        ("width", width, 1),
+        ("depth", depth, 0),
+    ):
+        if size < least:
+            raise ValueError(f"`mlp({name}=...)` must be at least {least}, got {size}.")
+    network = eqx.nn.MLP(in_size, out_size, width, depth, activation, key=key)
+    layers = tuple(_Linear(layer.weight, layer.bias) for layer in network.layers)
+    return eqx.tree_at(lambda m: m.layers, network, layers)
+
+
+class _Linear(eqx.Module):
+    """x W' + b, which under `vmap` keeps the batch in front.
+
+    The W x of `eqx.nn.Linear` puts it last, and every layer of every product with the curvature
+    then pays for a transposed copy of its activations.
+    """
+
+    weight: Float[Array, "out in"]
+    bias: Float[Array, " out"] | None
+
+    def __call__(self, x: Float[Array, " in"], *, key: Any = None) -> Float[Array, " out"]:
+        y = x @ self.weight.T
+        return y if self.bias is None else y + self.bias
+
+
+def _identity(state: Any) -> Any:
+    return state
+
+
+class NetworkCategorical(Categorical):
+    r"""$\pi(a|s;w) \propto \exp(z_a)$ with logits $z = f_w(\phi(s))$, f a network.
+
+    `w` is the network's inexact arrays: the module with None for everything else.
+
+    Attributes:
+        network: From $\phi(s)$ to one logit an action; its arrays are the initial parameters.
+        features: $\phi$, applied to the state first: a function, or an Equinox module whose
+            arrays may differ from run to run and are not learnt; the state by default.
+    """
+
+    network: Network
+    features: Callable[[Any], Any]
+    log_concave = False
+    blockwise_log_concave = False
+    constant_curvature = False
+
+    def __init__(self, network: Network, features: Callable[[Any], Any] = _identity):
+        self.network, self.features = _checked("NetworkCategorical", network), features
+
+    def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
+        """The network with the arrays `w`, at the features of the state."""
+        return _apply(self.network, w, self.features(state))
+
+    def initial_parameters(self) -> PyTree:
+        """The arrays of the network that was given."""
+        return eqx.filter(self.network, eqx.is_inexact_array)
+
+
+class NetworkGaussian(Policy):
+    r"""$\pi(a|s;w) = N(a \,|\, f_w(\phi(s)), \mathrm{diag}(\sigma^2))$, f a network.
+
+    `w` is `{"mean": the network's inexact arrays, "log_sigma": (k,)}`, or the arrays alone
+    where sigma is fixed.
+
+    Attributes:
+        network: From $\phi(s)$ to the mean, shape (k,); its arrays are the initial parameters.
+        log_sigma: $\log\sigma$, shape (k,): where it starts, or stays.
+        learn_sigma: Whether $\log\sigma$ is part of `w`.
+        features: $\phi$, applied to the state first: a function, or an Equinox module whose
+            arrays may differ from run to run and are not learnt; the state by default.
+    """
+
+    network: Network
+    log_sigma: Float[Array, " k"]
+    features: Callable[[Any], Any]
+    learn_sigma: bool = eqx.field(static=True)
+    log_concave = False
+    blockwise_log_concave = False
+    constant_curvature = False
+
+    def __init__(
+        self,
+        network: Network,
+        sigma: Any,
+        learn_sigma: bool = True,
+        features: Callable[[Any], Any] = _identity,
+    ):
+        scale = np.asarray(sigma, dtype=float)
+        if scale.ndim != 1 or scale.size == 0:
+            raise ValueError(
+                f"`NetworkGaussian(sigma=...)` needs shape (k,), one an action dimension, got "
+                f"{scale.shape}; for one dimension write `[sigma]`."
+            )
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            raise ValueError("`NetworkGaussian(sigma=...)` must be positive and finite.")
+        self.network, self.features = _checked("NetworkGaussian", network), features
+        self.log_sigma, self.learn_sigma = jnp.asarray(np.log(scale)), learn_sigma
+
+    def mean(self, w: PyTree, state: Any) -> Float[Array, " k"]:
+        """The network with its arrays from `w`, at the features of the state."""
+        arrays = w["mean"] if self.learn_sigma else w
+        mean = _apply(self.network, arrays, self.features(state))
+        if mean.shape != self.log_sigma.shape:  # it would broadcast
+            raise ValueError(
+                f"`NetworkGaussian` has sigma of shape {self.log_sigma.shape}, but its network "
+                f"returns a mean of shape {mean.shape}; give both the action's dimension."
+            )
+        return mean
+
+    def log_prob(self, w: PyTree, state: Any, action: Float[Array, " k"]) -> Scalar:
+        """The log-density of the action."""
+        log_sigma = self._log_sigma(w)
+        error = (action - self.mean(w, state)) * jnp.exp(-log_sigma)
+        return -jnp.sum(0.5 * error**2 + log_sigma + 0.5 * jnp.log(2 * jnp.pi))
+
+    def sample(self, key: PRNGKeyArray, w: PyTree, state: Any) -> Float[Array, " k"]:
+        """The mean plus independent noise."""
+        noise = jax.random.normal(key, self.log_sigma.shape)
+        return self.mean(w, state) + jnp.exp(self._log_sigma(w)) * noise
+
+    def outputs(self, w: PyTree, state: Any) -> Float[Array, " outputs"]:
+        """The mean; then log sigma, where it is learnt."""
+        mean = self.mean(w, state)
+        return jnp.concatenate([mean, w["log_sigma"]]) if self.learn_sigma else mean
+
+    def output_fisher(
+        self, outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
+    ) -> Float[Array, " outputs"]:
+        r"""$\sigma^{-2} u$ for the mean, 2u for log sigma."""
+        if self.learn_sigma:
+            return diagonal_fisher(outputs, u)
+        return jnp.exp(-2 * self.log_sigma) * u
+
+    def mode(self, w: PyTree, state: Any) -> Float[Array, " k"]:
+        """The mean."""
+        return self.mean(w, state)
+
+    def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar:
+        """See `diagonal_kl`."""
+        here, there = (jnp.concatenate([self.mean(x, state), self._log_sigma(x)]) for x in (w, v))
+        return diagonal_kl(here, there)
+
+    def initial_parameters(self) -> PyTree:
+        """The arrays of the network that was given, and log sigma where it is learnt."""
+        arrays = eqx.filter(self.network, eqx.is_inexact_array)
+        return {"mean": arrays, "log_sigma": self.log_sigma} if self.learn_sigma else arrays
+
+    def _log_sigma(self, w: PyTree) -> Float[Array, " k"]:
+        return w["log_sigma"] if self.learn_sigma else self.log_sigma
+
+
+def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:
+    rest = eqx.filter(network, eqx.is_inexact_array, inverse=True)
+    return eqx.combine(arrays, rest)(observation)
+
+
+def _checked(name: str, network: Any) -> Any:
+    if not callable(network) or not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
+        raise ValueError(
+            f"`{name}(network)` needs an Equinox module with arrays to learn, called with an "
+            f"observation; got {type(network).__name__}. `mlp(key, in_size, out_size)` makes one."
+        )
+    return network

@@ -1,0 +1,132 @@
+"""Simulators in pure JAX: episodes side by side, time in one scan."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
+
+from mdpnewton.simulators.abstract import Spaces
+from mdpnewton.trajectories import Trajectories
+
+
+class CompiledSimulator(eqx.Module):
+    """A simulator of pure functions; subclasses give `reset` and `step`, and the loop is here."""
+
+    @property
+    @abstractmethod
+    def spaces(self) -> Spaces:
+        """Of observations and actions."""
+
+    @property
+    @abstractmethod
+    def horizon(self) -> int:
+        """Longest episode."""
+
+    @abstractmethod
+    def reset(self, key: PRNGKeyArray) -> PyTree:
+        """A first state."""
+
+    @abstractmethod
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Any
+    ) -> tuple[PyTree, Float[Array, ""], Bool[Array, ""]]:
+        """The next state, the reward of (state, action), and whether the episode terminates."""
+
+    def observe(self, state: PyTree) -> PyTree:
+        """What the policy sees of a state; all of it by default."""
+        return state
+
+    def play(
+        self,
+        key: PRNGKeyArray,
+        policy: Any,
+        w: PyTree,
+        episodes: int,
+        *,
+        first: int = 0,
+        horizon: int | None = None,
+        greedy: bool = False,
+    ) -> Trajectories:
+        """See `Simulator`."""
+        length = self.horizon if horizon is None else horizon
+        return _play(self, key, policy, w, jnp.arange(first, first + episodes), length, greedy)
+
+
+class UnitActions(CompiledSimulator):
+    """Another simulator whose bounds of action are called -1 and 1.
+
+    Attributes:
+        simulator: The one inside.
+    """
+
+    simulator: CompiledSimulator
+
+    @property
+    def spaces(self) -> Spaces:
+        """Of the simulator inside, with unit actions."""
+        return self.simulator.spaces.unit()
+
+    @property
+    def horizon(self) -> int:
+        """Of the simulator inside."""
+        return self.simulator.horizon
+
+    def reset(self, key: PRNGKeyArray) -> PyTree:
+        """See `CompiledSimulator`."""
+        return self.simulator.reset(key)
+
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Any
+    ) -> tuple[PyTree, Float[Array, ""], Bool[Array, ""]]:
+        """See `CompiledSimulator`."""
+        own = self.simulator.spaces
+        if own.low is not None:
+            action = jnp.asarray(own.middle()) + jnp.asarray(own.half_range()) * action
+        return self.simulator.step(key, state, action)
+
+    def observe(self, state: PyTree) -> PyTree:
+        """See `CompiledSimulator`."""
+        return self.simulator.observe(state)
+
+
+@eqx.filter_jit
+def _play(
+    simulator: CompiledSimulator,
+    key: PRNGKeyArray,
+    policy: Any,
+    w: PyTree,
+    numbers: Int[Array, " episodes"],
+    horizon: int,
+    greedy: bool,
+) -> Trajectories:
+    def one_step(carry: Any, now: tuple[Array, Array]) -> Any:
+        state, alive = carry
+        time, moment = now
+        act, move = jax.random.split(moment)
+        seen = simulator.observe(state)
+        action = policy.mode(w, seen) if greedy else policy.sample(act, w, seen)
+        after, reward, terminated = simulator.step(move, state, action)
+        row = Trajectories(
+            observations=seen,
+            actions=action,
+            rewards=reward,
+            next_observations=simulator.observe(after),
+            terminated=terminated,
+            ends=terminated | (time == horizon - 1),
+            times=time,
+            log_probs=policy.log_prob(w, seen, action),
+            valid=alive,
+        )
+        return (after, alive & ~terminated), row
+
+    def one_episode(number: Scalar) -> Trajectories:
+        begin, rest = jax.random.split(jax.random.fold_in(key, number))
+        moments = jax.random.split(rest, horizon)
+        start = (simulator.reset(begin), jnp.array(True))
+        return jax.lax.scan(one_step, start, (jnp.arange(horizon), moments))[1]
+
+    stacked = jax.vmap(one_episode)(numbers)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)

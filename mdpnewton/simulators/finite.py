@@ -1,0 +1,61 @@
+"""A finite MDP as a simulator: what a sampled evaluator is checked on."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from mdpnewton.mdp import FiniteMDP
+from mdpnewton.simulators.abstract import Spaces
+from mdpnewton.simulators.compiled import CompiledSimulator
+
+
+class FiniteSimulator(CompiledSimulator):
+    """Samples states and rewards of a `FiniteMDP`; observations are the state numbers.
+
+    Attributes:
+        horizon: Where episodes are truncated; choose it so that the discount to its power is
+            negligible, or the episodes are those of a finite-horizon problem.
+    """
+
+    transition: Float[Array, "S A S"]
+    reward: Float[Array, "S A"]
+    start: Float[Array, " S"]
+    steps: int = eqx.field(static=True)
+
+    def __init__(self, mdp: FiniteMDP, horizon: int):
+        if mdp.is_sparse:
+            raise ValueError("`FiniteSimulator(mdp)` needs dense transitions of shape (S, A, S).")
+        if horizon < 1:
+            raise ValueError(f"`FiniteSimulator(horizon=...)` must be at least 1, got {horizon}.")
+        self.transition = jnp.cumsum(jnp.asarray(np.asarray(mdp.transition)), axis=2)
+        self.reward = jnp.asarray(mdp.reward)
+        self.start = jnp.cumsum(jnp.asarray(mdp.start))
+        self.steps = horizon
+
+    @property
+    def spaces(self) -> Spaces:
+        """Integers in, integers out."""
+        return Spaces(observation=0, actions=self.reward.shape[1])
+
+    @property
+    def horizon(self) -> int:
+        """Where episodes are truncated."""
+        return self.steps
+
+    def reset(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        """A state drawn from the start distribution."""
+        return _drawn(key, self.start)
+
+    def step(
+        self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, ""]
+    ) -> tuple[Int[Array, ""], Float[Array, ""], Bool[Array, ""]]:
+        """See `CompiledSimulator`."""
+        after = _drawn(key, self.transition[state, action])
+        return after, self.reward[state, action], jnp.array(False)
+
+
+def _drawn(key: PRNGKeyArray, cumulative: Float[Array, " S"]) -> Int[Array, ""]:
+    point = jax.random.uniform(key, maxval=cumulative[-1])
+    return jnp.searchsorted(cumulative, point, side="right").clip(0, cumulative.size - 1)

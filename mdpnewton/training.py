@@ -1,0 +1,323 @@
+"""Training from samples with one preset for all environments."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray, PyTree
+
+from mdpnewton.evaluators import ActorCritic, LinearCritic
+from mdpnewton.methods import (
+    Method,
+    Precondition,
+    RandomDirection,
+    Steepest,
+    TightOffset,
+)
+from mdpnewton.policies import (
+    LinearGaussian,
+    LinearSoftmax,
+    NetworkCategorical,
+    NetworkGaussian,
+    Policy,
+    RandomFourier,
+    Standardized,
+    mlp,
+)
+from mdpnewton.search import Record, search
+from mdpnewton.simulators import CompiledSimulator, GymnasiumSimulator, Simulator, UnitActions
+from mdpnewton.simulators.abstract import Spaces
+from mdpnewton.solve import ConjugateGradient, Dense
+from mdpnewton.steps import KeepIfBetter
+from mdpnewton.trajectories import Trajectories
+from mdpnewton.trust_region import KLStep
+
+PolicyKind = Literal["linear", "rbf", "mlp"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Every number of `train`. The defaults are the preset for all environments.
+
+    Attributes:
+        discount: gamma of values and advantages.
+        episodes: At least so many episodes a batch,
+        least_transitions: and at least so many transitions.
+        reuse: Batches used at once, the newest included.
+        exploration: Standard deviation of an action, in half-ranges of its bounds.
+        features: Random Fourier features of the policy "rbf" and of the critic.
+        width: Of their kernel, in mean distances of two standardised observations.
+        hidden: Units in each of the two hidden layers of the policy "mlp".
+        trace: lambda of LSTD and of the generalised advantages.
+        ridge: Of the critic, relative.
+        ratio_limit: Of the importance ratios in the gradient.
+        margin: Of the tight offset.
+        damping: Ridge of the solve, as a share of the matrix's mean diagonal.
+        divergence: Mean KL of a step.
+        tolerance: A step is taken back if the batch return fell by more standard errors.
+    """
+
+    discount: float = 0.99
+    episodes: int = 4
+    least_transitions: int = 400
+    reuse: int = 4
+    exploration: float = 0.4
+    features: int = 200
+    width: float = 0.3
+    hidden: int = 64
+    trace: float = 0.9
+    ridge: float = 1e-3
+    ratio_limit: float = 2.0
+    margin: float = 0.2
+    damping: float = 1e-2
+    divergence: float = 0.2
+    tolerance: float = 1.0
+
+
+PRACTICAL = Preset()
+
+
+def training_methods(preset: Preset, kind: PolicyKind) -> dict[str, Method]:
+    """The methods of `train`, which differ in the direction and in nothing else."""
+    if kind == "mlp":
+        solver: Any = ConjugateGradient(
+            iterations=20, tolerance=1e-3, relative_ridge=preset.damping
+        )
+        fisher, weighted = "generalized_fisher", "generalized"
+    else:
+        solver = Dense(relative_ridge=preset.damping)
+        fisher, weighted = "fisher", "V2"
+    return {
+        "second_gauss_newton": Precondition(weighted, solver, TightOffset(preset.margin)),
+        "raw_second_gauss_newton": Precondition(weighted, solver),
+        "natural": Precondition(fisher, solver),
+        "first_gauss_newton": Precondition(
+            "A1", solver if kind == "mlp" else Dense(0.0, True, preset.damping)
+        ),
+        "steepest": Steepest(),
+        "random": RandomDirection(),
+    }
+
+
+TRAINING_METHODS = tuple(training_methods(PRACTICAL, "rbf"))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One iteration of training.
+
+    Attributes:
+        transitions: Played so far, all of them counted.
+        mean_return: Undiscounted mean of the newest batch.
+        record: What the search recorded.
+    """
+
+    transitions: int
+    mean_return: float
+    record: Record
+
+
+@dataclass
+class Training:
+    """A policy in training, or trained: all that is needed to play it and to go on.
+
+    Attributes:
+        simulator: What it is trained on, with unit actions.
+        kind: "linear", "rbf" or "mlp".
+        seed: Of all randomness.
+        preset: The numbers.
+        features: Of the critic, and of the policy unless it is a network; fixed after the
+            first batch.
+        policy: The policy.
+        w: The parameters.
+        evaluator: Holds the batches and the critic.
+        iteration: How many are done.
+        history: One entry an iteration.
+        status: Why it stopped.
+    """
+
+    simulator: Simulator
+    kind: PolicyKind
+    seed: int
+    preset: Preset
+    features: RandomFourier
+    policy: Policy
+    w: PyTree
+    evaluator: ActorCritic
+    iteration: int = 0
+    history: list[Progress] = field(default_factory=list)
+    status: str = "new"
+
+    def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
+        """Episodes of the most probable actions."""
+        return self.simulator.play(key, self.policy, self.w, episodes, greedy=True)
+
+
+def train(
+    environment: str | Simulator,
+    *,
+    method: str = "second_gauss_newton",
+    policy: PolicyKind = "rbf",
+    transitions: int | None = None,
+    iterations: int | None = None,
+    seed: int = 0,
+    preset: Preset = PRACTICAL,
+    callback: Callable[[Training], object] | None = None,
+) -> Training:
+    """Train a policy on any environment with the preset.
+
+    Args:
+        environment: A Gymnasium id, or a simulator.
+        method: A name in `TRAINING_METHODS`.
+        policy: "linear" or "rbf" in the observations, or "mlp", a network.
+        transitions: Stop when so many have been played; 25,000 if nothing is said.
+        iterations: Stop after so many.
+        seed: Of all randomness.
+        preset: The numbers.
+        callback: Called after each iteration; returns True to stop.
+
+    Returns:
+        The trained policy with its history; Ctrl-C ends with what there is.
+    """
+    if transitions is None and iterations is None:
+        transitions = 25_000
+    started = begin(simulator_of(environment), policy, seed, preset)
+    return proceed(
+        started,
+        method=method,
+        transitions=transitions,
+        iterations=iterations,
+        callback=callback,
+    )
+
+
+def simulator_of(environment: str | Simulator) -> Simulator:
+    """The simulator of a Gymnasium id, or the given one, with unit actions."""
+    if isinstance(environment, str):
+        return GymnasiumSimulator(environment, unit_actions=True)
+    if isinstance(environment, CompiledSimulator) and not isinstance(environment, UnitActions):
+        return UnitActions(environment)
+    return environment
+
+
+def begin(
+    simulator: Simulator, kind: PolicyKind, seed: int, preset: Preset = PRACTICAL
+) -> Training:
+    """Play a first batch blindly, and fix the features to what was seen in it."""
+    look, draw = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
+    training = blank(simulator, kind, seed, preset)
+    memory = training.evaluator.memory
+    blind = policy_of("linear", simulator.spaces, training.features, preset)
+    batch = memory.play(look, blind, blind.initial_parameters())
+    seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
+    standardized = Standardized.of(seen)
+    width = preset.width * _distance(standardized, seen)
+    features = RandomFourier.drawn(draw, standardized, preset.features, width)
+    return _equipped(training, features)
+
+
+def blank(simulator: Simulator, kind: PolicyKind, seed: int, preset: Preset) -> Training:
+    """A training that has seen nothing: the shape of all its parts."""
+    if kind not in get_args(PolicyKind):
+        raise ValueError(
+            f"`train(policy=...)` knows {', '.join(get_args(PolicyKind))}, got {kind!r}."
+        )
+    size = simulator.spaces.observation
+    plain = Standardized(jnp.zeros(size), jnp.ones(size))
+    features = RandomFourier.drawn(jax.random.key(0), plain, preset.features, 1.0)
+    evaluator = ActorCritic(
+        simulator,
+        LinearCritic(features, trace=preset.trace, ridge=preset.ridge),
+        preset.discount,
+        episodes=preset.episodes,
+        least_transitions=preset.least_transitions,
+        reuse=preset.reuse,
+        trace=preset.trace,
+        ratio_limit=preset.ratio_limit,
+        discounted_occupancy=False,
+    )
+    policy = policy_of(kind, simulator.spaces, features, preset, jax.random.key(seed))
+    w = policy.initial_parameters()
+    return Training(simulator, kind, seed, preset, features, policy, w, evaluator)
+
+
+def policy_of(
+    kind: PolicyKind,
+    spaces: Spaces,
+    features: RandomFourier,
+    preset: Preset = PRACTICAL,
+    key: PRNGKeyArray | None = None,
+) -> Policy:
+    """A policy of that kind for these spaces; actions are in units of their half-range."""
+    outputs = spaces.actions or spaces.action_size
+    sigma = np.full(spaces.action_size, preset.exploration)
+    standardized = features.standardized
+    if kind == "mlp":
+        network = mlp(key, standardized.size, outputs, preset.hidden)
+        if spaces.actions:
+            return NetworkCategorical(network, standardized)
+        return NetworkGaussian(network, sigma, learn_sigma=False, features=standardized)
+    inputs = standardized if kind == "linear" else features
+    if spaces.actions:
+        return LinearSoftmax(outputs, inputs.size, inputs)
+    return LinearGaussian(np.diag(sigma**2), inputs.size, inputs)
+
+
+def proceed(
+    training: Training,
+    *,
+    method: str = "second_gauss_newton",
+    transitions: int | None = None,
+    iterations: int | None = None,
+    callback: Callable[[Training], object] | None = None,
+) -> Training:
+    """Go on with a training, from the beginning or from where it was stopped."""
+    methods = training_methods(training.preset, training.kind)
+    if method not in methods:
+        raise ValueError(f"`train(method=...)` knows {', '.join(methods)}, got {method!r}.")
+    preset, evaluator = training.preset, training.evaluator
+
+    def after(record: Record, w: PyTree) -> bool:
+        training.w, training.iteration = w, record.iteration + 1
+        newest = float(evaluator.memory.batches[-1].returns().mean())
+        training.history.append(Progress(evaluator.memory.transitions, newest, record))
+        stop = callback is not None and callback(training) is True
+        return stop or (transitions is not None and evaluator.memory.transitions >= transitions)
+
+    result = search(
+        evaluator,
+        training.policy,
+        training.w,
+        methods[method],
+        KeepIfBetter(KLStep(preset.divergence), preset.tolerance),
+        key=jax.random.key(training.seed),
+        iterations=sys.maxsize if iterations is None else iterations,
+        gradient_tolerance=-1.0,  # a batch without any reward has no gradient, and isn't the end
+        patience=None,
+        callback=after,
+        evaluation=evaluator.again(training.policy, training.w) if training.iteration else None,
+        first=training.iteration,
+    )
+    training.w, training.status = result.w, result.status
+    return training
+
+
+def _equipped(training: Training, features: RandomFourier) -> Training:
+    """The training with these features in its policy and its critic."""
+    preset, key = training.preset, jax.random.key(training.seed)
+    training.features = features
+    training.policy = policy_of(training.kind, training.simulator.spaces, features, preset, key)
+    training.w = training.policy.initial_parameters()
+    training.evaluator.critic = LinearCritic(features, trace=preset.trace, ridge=preset.ridge)
+    return training
+
+
+def _distance(standardized: Standardized, seen: np.ndarray, pairs: int = 1000) -> float:
+    """The mean distance of two standardised observations."""
+    scaled = np.asarray(jax.vmap(standardized.scaled)(jnp.asarray(seen)))
+    one, other = np.random.default_rng(0).integers(len(scaled), size=(2, pairs))
+    return max(float(np.linalg.norm(scaled[one] - scaled[other], axis=1).mean()), 1e-3)

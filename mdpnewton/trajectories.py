@@ -1,0 +1,110 @@
+"""Sampled episodes as one flat list of transitions, and the recursions that run along them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+
+class Trajectories(eqx.Module):
+    """Transitions, episode after episode, in the order of time.
+
+    Rows that are not `valid` are padding: they may stand anywhere and weigh nothing.
+
+    Attributes:
+        observations: What the policy saw, leading axis n.
+        actions: What the policy chose, before any clipping by the environment.
+        rewards: What came of it.
+        next_observations: What was seen after it, also at the end of an episode.
+        terminated: The episode is over for good: nothing follows, bootstrap from 0.
+        ends: The last transition of its episode, by termination or by truncation.
+        times: Number of the transition in its episode, from 0.
+        log_probs: log pi of the action under the policy that chose it.
+        valid: False for padding.
+    """
+
+    observations: PyTree[Array]
+    actions: PyTree[Array]
+    rewards: Float[Array, " n"]
+    next_observations: PyTree[Array]
+    terminated: Bool[Array, " n"]
+    ends: Bool[Array, " n"]
+    times: Int[Array, " n"]
+    log_probs: Float[Array, " n"]
+    valid: Bool[Array, " n"]
+
+    @property
+    def transitions(self) -> int:
+        """How many transitions count."""
+        return int(np.asarray(self.valid).sum())
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes they make."""
+        return int((np.asarray(self.ends) & np.asarray(self.valid)).sum())
+
+    @property
+    def episode(self) -> Int[Array, " n"]:
+        """Number of the episode of each row."""
+        over = (self.ends & self.valid).astype(int)
+        return over.cumsum() - over
+
+    def discounts(self, discount: float) -> Float[Array, " n"]:
+        """gamma^t of every row, and 0 for padding."""
+        return jnp.where(self.valid, discount ** jnp.asarray(self.times, float), 0.0)
+
+    def returns(self, discount: float = 1.0) -> np.ndarray:
+        """The discounted sum of rewards of every episode, one number each."""
+        valid = np.asarray(self.valid)
+        rewards = np.asarray(self.rewards) * discount ** np.asarray(self.times)
+        return np.bincount(np.asarray(self.episode)[valid], rewards[valid])
+
+
+def accumulated(
+    terms: Float[Array, "n *d"], decay: Float[Array, " n"], trajectories: Trajectories
+) -> Float[Array, "n *d"]:
+    r"""The reverse sum $x_t = u_t + c_t x_{t+1}$ along every episode.
+
+    It is the return for $u_t = r_t, c_t = \gamma$, the generalised advantage for temporal
+    differences and $\gamma\lambda$, and a row of LSTD for differences of features.
+
+    Args:
+        terms: $u_t$.
+        decay: $c_t$, the weight of what follows transition t; ignored at ends.
+        trajectories: Says where episodes end.
+    """
+    on = jnp.where(trajectories.ends | ~trajectories.valid, 0.0, decay)
+    shape = (-1,) + (1,) * (terms.ndim - 1)
+    terms = jnp.where(trajectories.valid.reshape(shape), terms, 0.0)
+
+    def join(later: Any, earlier: Any) -> Any:
+        (c, u), (d, v) = later, earlier
+        return c * d, v + d.reshape(shape) * u
+
+    return jax.lax.associative_scan(join, (on, terms), reverse=True)[1]
+
+
+def joined(batches: list[Trajectories]) -> Trajectories:
+    """The valid rows of all batches in turn, padded to one of a few lengths.
+
+    Compiled functions meet few different shapes: four to an octave.
+    """
+    rows = [np.asarray(batch.valid) for batch in batches]
+    total = sum(int(row.sum()) for row in rows)
+    unit = max(2 ** (max(total, 1).bit_length() - 3), 1)
+    padding = -total % unit
+
+    def join(*leaves: Array) -> Array:
+        kept = [np.asarray(leaf)[row] for leaf, row in zip(leaves, rows, strict=True)]
+        kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
+        return jnp.asarray(np.concatenate(kept))
+
+    return jax.tree.map(join, *batches)
+
+
+def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
+    """The rows for which `rows` is True; ends stay where they were."""
+    return jax.tree.map(lambda leaf: leaf[rows], trajectories)
