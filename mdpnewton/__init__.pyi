@@ -2,7 +2,14 @@ from .analysis import Analysis, analyze, value_consistency
 from .closed_loop import ClosedLoop
 from .curvature import FORMS, Curvature, Form, curvature, gradient, surrogate
 from .evaluation import Evaluation, Evaluator, WeightedPairs
-from .evaluators import FiniteEvaluator
+from .evaluators import (
+    ActorCritic,
+    CompatibleCritic,
+    FiniteEvaluator,
+    LinearCritic,
+    MonteCarlo,
+    NetworkCritic,
+)
 from .hessian import (
     PolicyHessian,
     cross_term,
@@ -18,7 +25,9 @@ from .methods import (
     ExpectationMaximization,
     Method,
     Precondition,
+    RandomDirection,
     Steepest,
+    TightOffset,
     direction,
 )
 from .policies import (
@@ -26,14 +35,31 @@ from .policies import (
     Gaussian,
     Gibbs,
     LinearGaussian,
+    LinearSoftmax,
+    NetworkCategorical,
+    NetworkGaussian,
+    NoisyGain,
+    OneHot,
     Policy,
     PolicyCheck,
+    RadialBasis,
+    RandomFourier,
     Reparametrized,
+    Standardized,
     TabularSoftmax,
     check_policy,
     gibbs_over_successors,
+    mlp,
 )
 from .search import Record, SearchResult, search
+from .simulators import (
+    CompiledSimulator,
+    FiniteSimulator,
+    GymnasiumSimulator,
+    SimulationError,
+    Simulator,
+    Spaces,
+)
 from .solve import Block, ConjugateGradient, Dense, Diagonal, Solver, SolveReport, SteepestDescent
 from .steps import (
     Armijo,
@@ -46,12 +72,22 @@ from .steps import (
     StepRule,
     StrongWolfe,
 )
+from .training import PRACTICAL, Preset, Training, train
+from .trajectories import Trajectories
+from .trust_region import KLStep, SurrogateBacktracking
 from .version import __version__
 
 __all__ = [
     # the problem
     "FiniteMDP",
     "ClosedLoop",
+    "Simulator",
+    "Spaces",
+    "Trajectories",
+    "CompiledSimulator",
+    "FiniteSimulator",
+    "GymnasiumSimulator",
+    "SimulationError",
     # policies
     "Policy",
     "Categorical",
@@ -59,7 +95,16 @@ __all__ = [
     "gibbs_over_successors",
     "TabularSoftmax",
     "LinearGaussian",
+    "LinearSoftmax",
     "Gaussian",
+    "NoisyGain",
+    "NetworkCategorical",
+    "NetworkGaussian",
+    "mlp",
+    "Standardized",
+    "RandomFourier",
+    "RadialBasis",
+    "OneHot",
     "Reparametrized",
     "PolicyCheck",
     "check_policy",
@@ -68,6 +113,11 @@ __all__ = [
     "Evaluator",
     "WeightedPairs",
     "FiniteEvaluator",
+    "MonteCarlo",
+    "ActorCritic",
+    "CompatibleCritic",
+    "LinearCritic",
+    "NetworkCritic",
     # curvature
     "FORMS",
     "Form",
@@ -87,6 +137,8 @@ __all__ = [
     "Precondition",
     "Compatible",
     "ExpectationMaximization",
+    "RandomDirection",
+    "TightOffset",
     "Direction",
     "direction",
     # solving
@@ -107,10 +159,16 @@ __all__ = [
     "KeepIfBetter",
     "Armijo",
     "StrongWolfe",
+    "KLStep",
+    "SurrogateBacktracking",
     # the loop
     "Record",
     "SearchResult",
     "search",
+    "Preset",
+    "PRACTICAL",
+    "Training",
+    "train",
     # analysis
     "Analysis",
     "analyze",

@@ -1,4 +1,4 @@
-"""The command line: `mdpnewton list`, `run`, `analyze`.
+"""The command line: `mdpnewton list`, `run`, `analyze`, `train`, `evaluate`.
 
 Nothing heavy is imported before it is needed: `--help` answers at once.
 """
@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mdpnewton.cli_train import add_commands
 from mdpnewton.version import __version__
 
 SCALES = ("quick", "laptop", "paper")
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     analyzing.add_argument("--out", type=Path, help="folder for the figure and results.json")
     analyzing.add_argument("--json", action="store_true", help="print JSON and nothing else")
     analyzing.set_defaults(command=_analyze)
+    add_commands(commands)
     return parser
 
 

@@ -149,8 +149,8 @@ class KeepIfBetter(StepRule):
 
     Attributes:
         rule: The rule inside.
-        tolerance: How far U may fall and the step still stand, in standard errors of the
-            difference. Exact evaluations have none.
+        tolerance: How far U may fall and the step still stand, in standard errors of U at the
+            new point. Exact evaluations have none.
     """
 
     rule: StepRule = Constant()
@@ -162,8 +162,9 @@ class KeepIfBetter(StepRule):
 
     def keeps(self, before: Evaluation, after: Evaluation) -> bool:
         """See `StepRule`."""
-        error = math.hypot(before.objective_error, after.objective_error)
-        return after.objective >= before.objective - self.tolerance * error
+        # Not the error of the difference: a point where no episode earns anything has none, and
+        # would stand against every rare reward that was seen before it.
+        return after.objective >= before.objective - self.tolerance * after.objective_error
 
 
 class Armijo(StepRule):

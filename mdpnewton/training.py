@@ -83,21 +83,21 @@ PRACTICAL = Preset()
 
 def training_methods(preset: Preset, kind: PolicyKind) -> dict[str, Method]:
     """The methods of `train`, which differ in the direction and in nothing else."""
-    if kind == "mlp":
+    network = kind == "mlp"
+    if network:
         solver: Any = ConjugateGradient(
             iterations=20, tolerance=1e-3, relative_ridge=preset.damping
         )
-        fisher, weighted = "generalized_fisher", "generalized"
     else:
         solver = Dense(relative_ridge=preset.damping)
-        fisher, weighted = "fisher", "V2"
+    # Equal to V2 and the Fisher matrix for policies that are linear in features, and faster.
+    weighted, fisher = "generalized", "generalized_fisher"
+    absolute = solver if network else Dense(absolute=True, relative_ridge=preset.damping)
     return {
         "second_gauss_newton": Precondition(weighted, solver, TightOffset(preset.margin)),
         "raw_second_gauss_newton": Precondition(weighted, solver),
         "natural": Precondition(fisher, solver),
-        "first_gauss_newton": Precondition(
-            "A1", solver if kind == "mlp" else Dense(0.0, True, preset.damping)
-        ),
+        "first_gauss_newton": Precondition("A1", absolute),
         "steepest": Steepest(),
         "random": RandomDirection(),
     }
@@ -240,7 +240,7 @@ def blank(simulator: Simulator, kind: PolicyKind, seed: int, preset: Preset) -> 
         ratio_limit=preset.ratio_limit,
         discounted_occupancy=False,
     )
-    policy = policy_of(kind, simulator.spaces, features, preset, jax.random.key(seed))
+    policy = policy_of(kind, simulator.spaces, features, preset, seed)
     w = policy.initial_parameters()
     return Training(simulator, kind, seed, preset, features, policy, w, evaluator)
 
@@ -250,14 +250,14 @@ def policy_of(
     spaces: Spaces,
     features: RandomFourier,
     preset: Preset = PRACTICAL,
-    key: PRNGKeyArray | None = None,
+    seed: int = 0,
 ) -> Policy:
     """A policy of that kind for these spaces; actions are in units of their half-range."""
     outputs = spaces.actions or spaces.action_size
     sigma = np.full(spaces.action_size, preset.exploration)
     standardized = features.standardized
     if kind == "mlp":
-        network = mlp(key, standardized.size, outputs, preset.hidden)
+        network = mlp(jax.random.key(seed), standardized.size, outputs, preset.hidden)
         if spaces.actions:
             return NetworkCategorical(network, standardized)
         return NetworkGaussian(network, sigma, learn_sigma=False, features=standardized)
@@ -308,9 +308,11 @@ def proceed(
 
 def _equipped(training: Training, features: RandomFourier) -> Training:
     """The training with these features in its policy and its critic."""
-    preset, key = training.preset, jax.random.key(training.seed)
+    preset = training.preset
     training.features = features
-    training.policy = policy_of(training.kind, training.simulator.spaces, features, preset, key)
+    training.policy = policy_of(
+        training.kind, training.simulator.spaces, features, preset, training.seed
+    )
     training.w = training.policy.initial_parameters()
     training.evaluator.critic = LinearCritic(features, trace=preset.trace, ridge=preset.ridge)
     return training

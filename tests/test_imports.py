@@ -34,6 +34,7 @@ LAYERS = (
     {"report"},
     {"runs"},
     {"experiments"},
+    {"cli_train"},
     {"cli"},
     {"__main__"},
 )
@@ -57,7 +58,7 @@ def test_imports_point_one_way(path):
 def test_only_the_outer_layers_read_files_print_or_plot():
     for path in FILES:
         name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if name in ("experiments", "runs", "report", "cli"):
+        if name in ("experiments", "runs", "report", "cli", "cli_train"):
             continue
         text = path.read_text()
         for word in (

@@ -1,6 +1,6 @@
 """Gymnasium environments with the dynamics of our domains, in NumPy."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ from mdpnewton.environments.drawing import cart_pole_picture, phase_picture
 class _Simulated(gymnasium.Env):
     """What both environments share: a state, and pictures on demand."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None):
         if render_mode not in (None, *self.metadata["render_modes"]):

@@ -155,4 +155,5 @@ def _fit(phi: Array, target: Array, weights: Array) -> Array:
 def _squared_scores(policy: Any, w: PyTree, data: Trajectories) -> Array:
     actions = jax.tree.map(lambda leaf: leaf[:, None], data.actions)
     leaves = jax.tree.leaves(scores(policy, w, data.observations, actions))
-    return sum(jnp.sum(leaf.reshape(leaf.shape[0], -1) ** 2, axis=1) for leaf in leaves)
+    rows = jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+    return jnp.sum(rows**2, axis=1)

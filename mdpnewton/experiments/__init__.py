@@ -45,6 +45,8 @@ EXPERIMENTS = {
         "cross_term", "Figure 2a: H12 vanishes on the way to the optimum", {"maze": "hallway"}
     ),
     "mccallum": Experiment("cross_term", "Figure 2b: H12 does not vanish", {"maze": "mccallum"}),
+    "cartpole": Experiment("cartpole", "Figure 4a: swing-up, read literally and with the preset"),
+    "navigation": Experiment("navigation", "Figure 4b: EM, natural and second Gauss-Newton"),
 }
 
 

@@ -11,8 +11,14 @@ from rich.table import Table
 from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.learning_curves import (
+    draw_curves,
+    first_reaching,
+    shown_final,
+    summary,
+)
 from mdpnewton.policies import Gibbs
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.search import search
 from mdpnewton.steps import StepRule, StrongWolfe
@@ -68,22 +74,11 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             shares[method].append((curve - start) / (best - start))
     methods = {}
     for method, rows in shares.items():
-        stacked = np.array(rows)
-        error = (
-            stacked.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else 0 * stacked[0]
-        )
         methods[method] = {
-            "curve": {
-                "x": list(range(config.iterations + 1)),
-                "mean": stacked.mean(axis=0).tolist(),
-                "stderr": error.tolist(),
-            },
-            "final": {
-                "mean": float(stacked[:, -1].mean()),
-                "stderr": float(error[-1]),
-                "runs": len(rows),
-            },
-            "iterations_to_90_percent": [_first_above(row, 0.9) for row in rows],
+            **summary(range(config.iterations + 1), rows),
+            "iterations_to_90_percent": [
+                first_reaching(range(config.iterations + 1), row, 0.9) for row in rows
+            ],
         }
     return {"methods": methods}
 
@@ -91,10 +86,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """Learning curves with standard errors."""
     figure, axis = new_figure()
-    for method, found in results["methods"].items():
-        x, mean, error = (np.array(found["curve"][k]) for k in ("x", "mean", "stderr"))
-        axis.plot(x, mean, color=COLORS[method], label=LABELS[method])
-        axis.fill_between(x, mean - error, mean + error, color=COLORS[method], alpha=0.2, lw=0)
+    draw_curves(axis, results["methods"])
     axis.set_xlabel("iteration")
     axis.set_ylabel("share of the best gain")
     axis.set_title("random MDPs, poorly scaled features, strong Wolfe steps")
@@ -107,12 +99,12 @@ def table(results: dict[str, Any]) -> Table:
     title = "Share of the best gain over the uniform policy"
     shown = new_table(title, "method", "final share", "iterations to 90 %")
     for method, found in results["methods"].items():
-        final, needed = found["final"], found["iterations_to_90_percent"]
+        needed = found["iterations_to_90_percent"]
         reached = [n for n in needed if n is not None]
         text = f"{np.median(reached):g} (median)" if reached else "never"
         if reached and len(reached) < len(needed):
             text = f"{text}, {len(reached)} of {len(needed)} runs"
-        shown.add_row(LABELS[method], f"{final['mean']:.3f} ± {final['stderr']:.3f}", text)
+        shown.add_row(LABELS[method], shown_final(found, 3), text)
     return shown
 
 
@@ -130,8 +122,3 @@ def _curve(
         patience=None,
     ).or_interrupt()
     return np.array([record.objective for record in found.history] + [found.objective])
-
-
-def _first_above(row: np.ndarray, share: float) -> int | None:
-    above = np.flatnonzero(row >= share)
-    return int(above[0]) if len(above) else None

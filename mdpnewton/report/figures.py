@@ -27,6 +27,12 @@ COLORS = {
     "second_gauss_newton": "tab:blue",
     "diagonal_first_gauss_newton": "tab:purple",
     "diagonal_second_gauss_newton": "black",
+    "compatible_natural": "tab:cyan",
+    "expectation_maximization": "tab:brown",
+    "raw_second_gauss_newton": "deepskyblue",
+    "monte_carlo_second_gauss_newton": "navy",
+    "random": "tab:gray",
+    "practical": "tab:orange",
 }
 LABELS = {
     "steepest": "steepest ascent",
@@ -35,6 +41,12 @@ LABELS = {
     "second_gauss_newton": "second Gauss-Newton",
     "diagonal_first_gauss_newton": "diagonal first Gauss-Newton",
     "diagonal_second_gauss_newton": "diagonal second Gauss-Newton",
+    "compatible_natural": "compatible natural gradient",
+    "expectation_maximization": "expectation maximisation",
+    "raw_second_gauss_newton": "second Gauss-Newton, no offset",
+    "monte_carlo_second_gauss_newton": "second Gauss-Newton, Monte Carlo",
+    "random": "random direction",
+    "practical": "practical preset",
 }
 
 

@@ -33,7 +33,7 @@ def write_run(
     about = {**config, "python": platform.python_version(), "libraries": libraries}
     written = [folder / "config.json", folder / "results.json"]
     for path, content in zip(written, (about, results), strict=True):
-        _write(path, to_json(content).encode())
+        write_whole(path, to_json(content).encode())
     for name, figure in figures.items():
         written += save_figure(figure, folder, name)
     return written
@@ -67,7 +67,8 @@ def to_json(content: Any) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """The file appears whole or not at all."""
     beside = path.with_name(path.name + ".part")
     beside.write_bytes(content)
     os.replace(beside, path)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree
 
 from mdpnewton.simulators.abstract import SimulationError, Spaces
 from mdpnewton.trajectories import Trajectories
@@ -168,7 +168,7 @@ class _Episode:
 
 @eqx.filter_jit
 def _act(
-    policy: Any, w: PyTree, seen: Array, keys: PRNGKeyArray, time: Array, greedy: bool
+    policy: Any, w: PyTree, seen: ArrayLike, keys: PRNGKeyArray, time: ArrayLike, greedy: bool
 ) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray, observation: Array) -> tuple[Array, Array]:
         if greedy:
@@ -185,6 +185,7 @@ def _trajectories(played: list[_Episode]) -> Trajectories:
         np.array(column) for column in zip(*(r for e in played for r in e.rows), strict=True)
     ]
     seen, actions, rewards, after, terminated, ends, log_probs = columns
+    times = [np.arange(len(one.rows)) for one in played]
     return Trajectories(
         observations=seen,
         actions=actions,
@@ -192,9 +193,9 @@ def _trajectories(played: list[_Episode]) -> Trajectories:
         next_observations=after,
         terminated=terminated,
         ends=ends,
-        times=np.concatenate([np.arange(len(one.rows)) for one in played]),
+        times=np.concatenate(times),  # type: ignore[arg-type]
         log_probs=log_probs,
-        valid=np.ones(len(rewards), bool),
+        valid=np.full(len(rewards), True),  # type: ignore[arg-type]
     )
 
 
@@ -233,9 +234,11 @@ def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:
 
     def check(part: Any) -> None:
         if isinstance(part, spaces.Dict):
-            [check(inner) for inner in part.spaces.values()]
+            for inner in part.spaces.values():
+                check(inner)
         elif isinstance(part, spaces.Tuple):
-            [check(inner) for inner in part.spaces]
+            for inner in part.spaces:
+                check(inner)
         elif isinstance(part, spaces.Box):
             if len(part.shape) > 1:
                 raise refuse(f"image ({'x'.join(map(str, part.shape))})")

@@ -1,0 +1,207 @@
+"""Learning curves of several methods: their summary, paired differences, drawing and table."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from rich.table import Table
+from scipy.stats import t as student
+
+from mdpnewton.report.figures import COLORS, LABELS
+from mdpnewton.simulators import CompiledSimulator
+from mdpnewton.training import Training, train
+
+CONFIDENCE = 0.95
+
+
+def summary(x: Sequence[int], runs: Any) -> dict[str, Any]:
+    """The mean curve of a method with its standard error, and where it ends.
+
+    Args:
+        x: What the points of a curve are counted in.
+        runs: One row a run, one column a point.
+    """
+    runs = np.asarray(runs, float)
+    if runs.ndim != 2 or runs.shape[1] != len(x):
+        raise ValueError(
+            f"`summary(runs=...)` needs shape (runs, points) with {len(x)} points, got "
+            f"{runs.shape}."
+        )
+    number = len(runs)
+    error = runs.std(axis=0, ddof=1) / np.sqrt(number) if number > 1 else 0 * runs[0]
+    return {
+        "curve": {
+            "x": [int(point) for point in x],
+            "mean": runs.mean(axis=0).tolist(),
+            "stderr": error.tolist(),
+        },
+        "final": {
+            "mean": float(runs[:, -1].mean()),
+            "stderr": float(error[-1]),
+            "runs": number,
+        },
+    }
+
+
+def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For every two methods, first minus second: the mean over runs and its 95 % interval.
+
+    Run i of both has the same start and the same random numbers. Student's t; one run alone
+    has no interval, and its ends are None.
+
+    Args:
+        finals: One number a run for every method.
+    """
+    found: dict[str, dict[str, Any]] = {name: {} for name in finals}
+    for first, second in combinations(finals, 2):
+        gap = np.asarray(finals[first], float) - np.asarray(finals[second], float)
+        mean, number = float(gap.mean()), len(gap)
+        half = None
+        if number > 1:
+            quantile = student.ppf(0.5 + CONFIDENCE / 2, number - 1)
+            half = float(quantile * gap.std(ddof=1) / np.sqrt(number))
+        for one, other, sign in ((first, second, 1), (second, first, -1)):
+            found[one][other] = {
+                "mean": sign * mean,
+                "low": None if half is None else sign * mean - half,
+                "high": None if half is None else sign * mean + half,
+            }
+    return found
+
+
+def at_points(x: Sequence[float], seen: Sequence[float], values: Sequence[float]) -> np.ndarray:
+    """The last value seen at or before each point, or the first value if there is none yet."""
+    place = np.searchsorted(np.asarray(seen), np.asarray(x), side="right") - 1
+    return np.asarray(values, float)[np.maximum(place, 0)]
+
+
+def first_reaching(seen: Sequence[int], values: Any, level: float) -> int | None:
+    """Where the values reach the level for the first time; None if they never do."""
+    above = np.flatnonzero(np.asarray(values) >= level)
+    return seen[above[0]] if len(above) else None
+
+
+def median_reached(needed: Sequence[int | None]) -> float | None:
+    """The median over all runs, or None if half of them or more never reached it."""
+    median = np.median([np.inf if n is None else n for n in needed])
+    return float(median) if np.isfinite(median) else None
+
+
+class Tested(NamedTuple):
+    """A training that was tested after every iteration.
+
+    Attributes:
+        transitions: Played in training until each test; those of the tests are not counted.
+        returns: Mean discounted return of greedy episodes in each test.
+    """
+
+    transitions: list[int]
+    returns: list[float]
+
+
+def trained_and_tested(
+    simulator: CompiledSimulator,
+    method: str,
+    entropy: list[int],
+    transitions: int,
+    discount: float,
+    episodes: int = 20,
+) -> Tested:
+    """`train` with the preset, tested by greedy episodes after every iteration.
+
+    Args:
+        simulator: What to train on.
+        method: A name in `TRAINING_METHODS`.
+        entropy: Of all randomness: the same for all methods, which are paired by it.
+        transitions: Where training stops.
+        discount: Of the returns in the tests.
+        episodes: In a test.
+    """
+    seed, test_seed = (
+        int(number) for number in np.random.default_rng(entropy).integers(2**31, size=2)
+    )
+    key, tested = jax.random.key(test_seed), Tested([], [])
+
+    def test(training: Training) -> None:
+        played = training.play(jax.random.fold_in(key, training.iteration), episodes)
+        tested.transitions.append(training.history[-1].transitions)
+        tested.returns.append(float(played.returns(discount).mean()))
+
+    done = train(simulator, method=method, transitions=transitions, seed=seed, callback=test)
+    if done.status == "interrupted":
+        raise KeyboardInterrupt
+    return tested
+
+
+def trained_summaries(
+    runs: Mapping[str, list[Tested]], transitions: int, level: float
+) -> dict[str, Any]:
+    """The summaries of several methods of training on one clock, and when they reach a level.
+
+    Args:
+        runs: Of each method.
+        transitions: Last point of the clock; a test counts from where it was made.
+        level: A return that means success.
+    """
+    every = [run.transitions for rows in runs.values() for run in rows]
+    first = max(seen[0] for seen in every)
+    clock = sorted({t for seen in every for t in seen if first <= t < transitions} | {transitions})
+    found = {}
+    for name, rows in runs.items():
+        reached = [first_reaching(run.transitions, run.returns, level) for run in rows]
+        curves = np.array([at_points(clock, *run) for run in rows])
+        found[name] = {
+            **summary(clock, curves),
+            "final_returns": curves[:, -1].tolist(),
+            "level": level,
+            "transitions_to_level": reached,
+            "median_transitions_to_level": median_reached(reached),
+        }
+    return found
+
+
+def draw_curves(axis: Any, methods: Mapping[str, Any], prefix: str = "", unit: float = 1) -> None:
+    """Mean curves with a band of one standard error, in the colours of the methods.
+
+    Args:
+        axis: To draw on.
+        methods: Summaries by the name of the method.
+        prefix: What may stand before the names that colours and labels know.
+        unit: What one unit of the axis is in units of x.
+    """
+    for name, found in methods.items():
+        method = name.removeprefix(prefix)
+        x, mean, error = (np.array(found["curve"][k]) for k in ("x", "mean", "stderr"))
+        x = x / unit
+        axis.plot(x, mean, color=COLORS[method], label=LABELS[method])
+        axis.fill_between(x, mean - error, mean + error, color=COLORS[method], alpha=0.2, lw=0)
+
+
+def shown_final(found: Mapping[str, Any], digits: int = 1) -> str:
+    """Mean and standard error of the last point."""
+    final = found["final"]
+    return f"{final['mean']:.{digits}f} ± {final['stderr']:.{digits}f}"
+
+
+def shown_difference(found: Mapping[str, Any] | None) -> str:
+    """A paired difference with its interval; nothing for a method beside itself."""
+    if found is None:
+        return ""
+    interval = "" if found["low"] is None else f" [{found['low']:+.1f}, {found['high']:+.1f}]"
+    return f"{found['mean']:+.1f}{interval}"
+
+
+def add_rows(
+    table: Table,
+    methods: Mapping[str, Any],
+    differences: Mapping[str, Mapping[str, Any]],
+    reference: str,
+    prefix: str = "",
+    more: Callable[[Mapping[str, Any]], Iterable[str]] = lambda _: (),
+) -> None:
+    """A row a method: where it ends, its paired difference to the reference, and more."""
+    for name, found in methods.items():
+        gap = shown_difference(differences.get(name, {}).get(reference))
+        table.add_row(LABELS[name.removeprefix(prefix)], shown_final(found), gap, *more(found))

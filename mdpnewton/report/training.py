@@ -1,0 +1,60 @@
+"""What training shows: a line for each iteration, a learning curve, an animation."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+from mdpnewton.report.figures import COLORS, new_figure
+
+
+def as_metrics(progress: Any) -> dict[str, Any]:
+    """One iteration as JSON; what is not known is null."""
+    record = progress.record
+    numbers = {
+        "iteration": record.iteration,
+        "transitions": progress.transitions,
+        "return": progress.mean_return,
+        "discounted_return": record.objective,
+        "accepted": record.step.accepted,
+        "reason": record.step.reason,
+        "kl": record.step.divergence,
+        "step": record.step.size,
+        "residual": record.report.residual,
+        "solver_iterations": record.report.iterations,
+        "smallest_curvature": record.report.smallest_curvature,
+        "status": record.report.status,
+        "gradient_norm": record.gradient_norm,
+        "fisher_damping": record.report.fisher_damping,
+        "ridge": record.report.ridge,
+    }
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in numbers.items()
+    }
+
+
+def draw_training(environment: str, method: str, x: list[int], returns: list[float]) -> Figure:
+    """The return of every batch, and its mean over the last five."""
+    figure, axis = new_figure()
+    axis.plot(x, returns, ".", color="0.6", label="batch")
+    if len(returns) >= 5:
+        smooth = np.convolve(returns, np.ones(5) / 5, "valid")
+        color = COLORS.get(method, "tab:blue")
+        axis.plot(x[4:], smooth, color=color, label="mean of five batches")
+    axis.set_xlabel("transitions")
+    axis.set_ylabel("return, exploring")
+    axis.set_title(f"{environment}, {method.replace('_', ' ')}")
+    axis.legend()
+    return figure
+
+
+def save_animation(path: Path, frames: list[np.ndarray], milliseconds: int = 60) -> None:
+    """Frames as a GIF that repeats."""
+    pictures = [Image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
+    small = [picture.quantize(64) for picture in pictures]
+    small[0].save(
+        path, save_all=True, append_images=small[1:], duration=milliseconds, loop=0, optimize=True
+    )

@@ -1,0 +1,216 @@
+"""Training with the preset: it learns, it repeats, it resumes, it saves, it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import user_environments
+
+import mdpnewton as mn
+from mdpnewton.cli import main
+from mdpnewton.cli_train import METHODS, POLICIES
+from mdpnewton.domains.cartpole import CartPole
+from mdpnewton.runs.saved import load_training, save_training
+from mdpnewton.training import (
+    PRACTICAL,
+    TRAINING_METHODS,
+    begin,
+    proceed,
+    simulator_of,
+    train,
+)
+
+SMALL = mn.Preset(features=20, hidden=8)
+
+
+def flat(training):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(training.w)])
+
+
+def test_the_command_line_lists_what_training_knows():
+    assert METHODS == TRAINING_METHODS
+    for kind in POLICIES:
+        begin(simulator_of("user/Walk-v0"), kind, 0, SMALL)
+
+
+@pytest.mark.parametrize("policy", ["linear", "rbf", "mlp"])
+def test_it_learns_to_walk_to_the_right(policy):
+    training = train("user/Walk-v0", policy=policy, transitions=4000, preset=SMALL)
+    returns = training.play(jax.random.key(1), 20).returns()
+    assert returns.mean() > 50  # the best is 55 from the middle, and chance about 0
+
+
+@pytest.mark.parametrize("method", TRAINING_METHODS)
+def test_every_method_trains_and_stays_finite(method):
+    training = train(CartPole(), method=method, iterations=2, preset=SMALL)
+    assert training.iteration == len(training.history) == 2
+    assert np.isfinite(flat(training)).all()
+    with pytest.raises(ValueError, match="knows second_gauss_newton"):
+        proceed(training, method="newton")
+
+
+def test_the_step_does_not_depend_on_the_scale_and_offset_of_the_rewards():
+    class Scaled(CartPole):
+        scale: float = 1.0
+        offset: float = 0.0
+
+        def step(self, key, state, action):
+            after, reward, over = CartPole.step(self, key, state, action)
+            return after, self.scale * reward + self.offset, over
+
+    plain = train(Scaled(), iterations=4, preset=SMALL)
+    other = train(Scaled(1000.0, -3000.0), iterations=4, preset=SMALL)
+    np.testing.assert_allclose(flat(plain), flat(other), rtol=1e-4, atol=1e-5)
+    assert [p.record.step.accepted for p in plain.history] == [
+        p.record.step.accepted for p in other.history
+    ]
+    # With raw values the offset decides: this is what the tight offset is for.
+    raw = [
+        train(
+            Scaled(1.0, offset), iterations=2, preset=SMALL, method="raw_second_gauss_newton"
+        ).history[0]
+        for offset in (0.0, -1.0)
+    ]
+    assert raw[1].record.report.smallest_curvature < 0 < raw[0].record.report.smallest_curvature
+
+
+def test_training_repeats_and_resumes_bit_for_bit(tmp_path):
+    whole = train(CartPole(), iterations=5, seed=3, preset=SMALL)
+    half = train(CartPole(), iterations=2, seed=3, preset=SMALL)
+    save_training(tmp_path / "policy.npz", half, "cartpole", "second_gauss_newton")
+    again, about = load_training(tmp_path / "policy.npz")
+    assert (about["iteration"], about["transitions"]) == (2, half.evaluator.memory.transitions)
+    proceed(again, iterations=5)
+    assert np.array_equal(flat(whole), flat(again))
+    assert whole.evaluator.memory.transitions == again.evaluator.memory.transitions
+
+
+def run(capsys, *words):
+    status = main([str(word) for word in words])
+    return status, capsys.readouterr()
+
+
+def test_train_and_evaluate_from_the_command_line(tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ("train", "cartpole", "--out", out, "--json", "--policy", "linear")
+    status, shown = run(capsys, *command, "--transitions", 1200)
+    assert status == 0, shown.err
+    found = json.loads(shown.out)
+    assert set(found) >= {"environment", "method", "transitions", "return", "final"}
+    assert set(found["final"]) == {"mean", "stderr", "discounted_mean", "episodes"}
+    assert len(found["return"]["x"]) == len(found["return"]["mean"]) >= 1
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["transitions"] for line in lines] == found["return"]["x"]
+    assert (out / "learning-curve.png").stat().st_size > 1000
+    status, shown = run(capsys, *command, "--transitions", 2000, "--resume")
+    assert status == 0, shown.err
+    assert json.loads(shown.out)["return"]["x"][: len(lines)] == found["return"]["x"]
+    status, shown = run(capsys, "evaluate", out, "--episodes", 3, "--render", "--json")
+    assert status == 0, shown.err
+    assert json.loads(shown.out)["final"]["episodes"] == 3
+    assert (out / "episode.gif").read_bytes()[:3] == b"GIF"
+    status, shown = run(capsys, "evaluate", out, "--episodes", 2)
+    assert "over 2 episodes" in shown.out
+    status, shown = run(capsys, *command, "--resume", "--seed", 5)
+    assert status == 2
+    assert "was trained with seed 0" in shown.err
+
+
+def test_a_users_module_is_imported(tmp_path, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(user_environments.__file__).parent))
+    words = ("train", "user_environments:user/Walk-v0", "--iterations", 1, "--out", tmp_path / "r")
+    status, shown = run(capsys, *words)
+    assert status == 0, shown.err
+    assert "return" in shown.out
+
+
+@pytest.mark.parametrize("fault", ["Raises", "NaNReward", "NaNObservation"])
+def test_a_fault_stops_the_run_with_the_last_good_policy_saved(fault, tmp_path, capsys):
+    out = tmp_path / "run"
+    # Each of four copies fails after 600 steps of its own: in the sixth batch or so.
+    words = ("train", f"user/{fault}-v0", "--transitions", 20000, "--out", out)
+    status, shown = run(capsys, *words)
+    assert status == 2
+    assert shown.err.count("\n") == 1
+    assert f"is in {out / 'policy.npz'}" in shown.err
+    training, about = load_training(out / "policy.npz")
+    assert about["iteration"] >= 1
+    assert np.isfinite(flat(training)).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "NoSuch-v0"), "there is no environment 'NoSuch-v0'"),
+        (("train", "user/Image-v0"), "image"),
+        (("train", "user/DictActions-v0"), "Dict actions"),
+        (("train", "cartpole", "--transitions", "0"), "at least 1"),
+        (("train", "cartpole", "--seed", "-1"), "not be negative"),
+        (("train", "cartpole", "--resume", "--out", "nowhere"), "no such file"),
+        (("evaluate", "nowhere"), "no such file"),
+        (("evaluate", "nowhere", "--episodes", "0"), "at least 1"),
+    ],
+)
+def test_bad_input_gets_one_line(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, shown = run(capsys, *words)
+    assert status == 2
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_damaged_files_and_other_versions_are_refused(tmp_path, monkeypatch):
+    training = begin(simulator_of("user/Walk-v0"), "linear", 0, SMALL)
+    path = tmp_path / "policy.npz"
+    save_training(path, training, "user/Walk-v0", "natural")
+    whole = path.read_bytes()
+    for content in (b"", whole[:500], b"no archive", whole[:-40] + bytes(40)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="damaged"):
+            load_training(path)
+    path.write_bytes(whole)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["w/0"] = arrays["w/0"] + 1.0
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="digest"):
+        load_training(path)
+    monkeypatch.setattr("mdpnewton.runs.saved.FORMAT", 2)
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match="has format 1, written by mdpnewton"):
+        load_training(path)
+
+
+def test_the_presets_numbers_are_documented():
+    page = (Path(__file__).parents[1] / "docs" / "train.md").read_text()
+    for name, value in vars(PRACTICAL).items():
+        assert f"`{name}` | {value:g}" in page, name
+
+
+def test_help_stays_fast_and_light():
+    code = "import sys, mdpnewton.cli as c; c._parser().format_help(); "
+    code += "assert not {'jax', 'gymnasium', 'matplotlib', 'numpy'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_features_are_what_they_say():
+    seen = np.random.default_rng(0).normal(3.0, [1.0, 50.0], size=(500, 2))
+    standardized = mn.Standardized.of(seen)
+    scaled = np.asarray(jax.vmap(standardized)(jnp.asarray(seen)))
+    np.testing.assert_allclose(scaled.mean(axis=0), [1, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(scaled.std(axis=0), [0, 1, 1], atol=1e-12)
+    waves = mn.RandomFourier.drawn(jax.random.key(0), standardized, 4000, 2.0)
+    a, b = (waves(jnp.asarray(s))[3:] for s in seen[:2])
+    z = scaled[0, 1:] - scaled[1, 1:]
+    assert abs(float(a @ b) - np.exp(-0.5 * z @ z / 4)) < 4 / 4000**0.5
+    centers = jnp.asarray(seen[:3])
+    radial = mn.RadialBasis(centers, jnp.array([1.0, 0.25]))
+    assert float(radial(centers[1])[1]) == 1.0
+    assert mn.OneHot(3)(jnp.array(2)).tolist() == [0, 0, 1]
