@@ -15,7 +15,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 demo: setup
-	$(BIN)/mdpnewton run demo --out runs/demo
+	$(BIN)/mdpnewton train cartpole --transitions 8000 --out runs/demo
+	$(BIN)/mdpnewton evaluate runs/demo --render
 
 test: setup
 	$(BIN)/python -m pytest -n 2
@@ -38,6 +39,9 @@ docs: setup
 benchmark: setup
 	$(BIN)/python benchmarks/dense_terms.py
 	$(BIN)/python benchmarks/sparse_grid.py
+	$(BIN)/python benchmarks/simulators.py
+	$(BIN)/python benchmarks/baselines.py
+	$(BIN)/python benchmarks/cg.py
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache

@@ -51,6 +51,7 @@ from .policies import (
     gibbs_over_successors,
     mlp,
 )
+from .presets import PRACTICAL, Preset
 from .search import Record, SearchResult, search
 from .simulators import (
     CompiledSimulator,
@@ -72,7 +73,7 @@ from .steps import (
     StepRule,
     StrongWolfe,
 )
-from .training import PRACTICAL, Preset, Training, train
+from .training import Training, train
 from .trajectories import Trajectories
 from .trust_region import KLStep, SurrogateBacktracking
 from .version import __version__

@@ -29,6 +29,7 @@ LAYERS = (
     {"methods", "steps"},
     {"trust_region"},
     {"search"},
+    {"presets"},
     {"training"},
     {"analysis"},
     {"report"},

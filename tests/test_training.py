@@ -15,15 +15,9 @@ import mdpnewton as mn
 from mdpnewton.cli import main
 from mdpnewton.cli_train import METHODS, POLICIES
 from mdpnewton.domains.cartpole import CartPole
+from mdpnewton.presets import PRACTICAL, TRAINING_METHODS
 from mdpnewton.runs.saved import load_training, save_training
-from mdpnewton.training import (
-    PRACTICAL,
-    TRAINING_METHODS,
-    begin,
-    proceed,
-    simulator_of,
-    train,
-)
+from mdpnewton.training import begin, proceed, simulator_of, train
 
 SMALL = mn.Preset(features=20, hidden=8)
 

@@ -32,7 +32,7 @@ class _WhenImported:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "gymnasium":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
@@ -50,4 +50,4 @@ def register_when_imported() -> None:
     if "gymnasium" in sys.modules:
         register(sys.modules["gymnasium"])
     elif not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WhenImported())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _WhenImported())

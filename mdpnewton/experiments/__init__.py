@@ -39,6 +39,7 @@ class Experiment:
 
 
 EXPERIMENTS = {
+    "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
     "demo": Experiment("demo", "second Gauss-Newton against steepest and natural ascent"),
     "invariance": Experiment("invariance", "Figure 3: which methods depend on the basis"),
     "hallway": Experiment(

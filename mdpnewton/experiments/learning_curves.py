@@ -16,7 +16,7 @@ from mdpnewton.training import Training, train
 CONFIDENCE = 0.95
 
 
-def summary(x: Sequence[int], runs: Any) -> dict[str, Any]:
+def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
     """The mean curve of a method with its standard error, and where it ends.
 
     Args:
@@ -33,7 +33,7 @@ def summary(x: Sequence[int], runs: Any) -> dict[str, Any]:
     error = runs.std(axis=0, ddof=1) / np.sqrt(number) if number > 1 else 0 * runs[0]
     return {
         "curve": {
-            "x": [int(point) for point in x],
+            "x": np.asarray(x).tolist(),
             "mean": runs.mean(axis=0).tolist(),
             "stderr": error.tolist(),
         },

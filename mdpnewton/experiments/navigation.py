@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from rich.table import Table
 
 from mdpnewton.domains.navigation import Navigation
@@ -36,11 +37,6 @@ LOW, HIGH = np.array([[0.0, -8.0]]), np.array([[60.0, 0.0]])  # of the start, th
 LEVEL = 45.0  # a return that the better methods pass
 PREFIX = "baseline_"
 CHECK = "second_gauss_newton_at_1"
-GRID = {
-    "steepest": (0.01, 0.1, 1.0, 10.0),
-    "natural": (0.01, 0.1, 1.0, 10.0),
-    "second_gauss_newton": (1.0, 4.0, 16.0, 64.0),
-}
 
 
 @dataclass(frozen=True)
@@ -59,15 +55,15 @@ class Row:
 
 
 ROWS = {
-    "steepest": Row("steepest", "none", 0.1),
+    "steepest": Row("steepest", "none", 0.05),
     "natural": Row("natural", "none", 1.0),
     "expectation_maximization": Row("expectation_maximization", "none", 1.0),
-    "second_gauss_newton": Row("second_gauss_newton", "none", 4.0),
+    "second_gauss_newton": Row("second_gauss_newton", "none", 16.0),
     CHECK: Row("second_gauss_newton", "none", 1.0),
-    "baseline_steepest": Row("steepest", "time", 0.1),
-    "baseline_natural": Row("natural", "time", 1.0),
+    "baseline_steepest": Row("steepest", "time", 0.4),
+    "baseline_natural": Row("natural", "time", 4.0),
     "baseline_expectation_maximization": Row("expectation_maximization", "time", 1.0),
-    "baseline_second_gauss_newton": Row("second_gauss_newton", "time", 4.0),
+    "baseline_second_gauss_newton": Row("second_gauss_newton", "time", 64.0),
 }
 
 
@@ -75,7 +71,9 @@ ROWS = {
 class Config:
     """Settings.
 
-    The sizes in `ROWS` are the best of `GRID` on seeds 0-9, that is on runs 0-5 of seed 0.
+    The sizes in `ROWS`, not normalised, were tuned on seeds 0-9, that is on runs 0-5 of seed 0, by
+    the return after 100 iterations, over powers of two times 0.1 from 0.05 to 1.6 (steepest), of
+    two from 1 to 16 (natural) and of two from 4 to 128 (Gauss-Newton).
 
     Attributes:
         runs: Of each method.
@@ -138,7 +136,10 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     for axis in axes:
         axis.set_xscale("log")
         axis.set_xlabel("thousands of transitions")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+        axis.set_ylim(0, 60)
         axis.legend(loc="upper left")
     axes[0].set_ylabel("return over 80 steps")
     return {"navigation": figure}

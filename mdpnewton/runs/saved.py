@@ -16,9 +16,10 @@ import numpy as np
 from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.environments import IDS
+from mdpnewton.presets import Preset
 from mdpnewton.runs.folder import write_whole
 from mdpnewton.simulators import Simulator
-from mdpnewton.training import Preset, Training, blank, simulator_of
+from mdpnewton.training import Training, blank, simulator_of
 from mdpnewton.trajectories import Trajectories
 from mdpnewton.version import __version__
 

@@ -177,26 +177,26 @@ def _act(
             action = policy.sample(jax.random.fold_in(key, time), w, observation)
         return action, policy.log_prob(w, observation, action)
 
-    return jax.vmap(one)(keys, seen)
+    return jax.vmap(one)(keys, jnp.asarray(seen))
 
 
 def _trajectories(played: list[_Episode]) -> Trajectories:
-    columns = [
-        np.array(column) for column in zip(*(r for e in played for r in e.rows), strict=True)
-    ]
-    seen, actions, rewards, after, terminated, ends, log_probs = columns
-    times = [np.arange(len(one.rows)) for one in played]
-    return Trajectories(
-        observations=seen,
-        actions=actions,
-        rewards=rewards,
-        next_observations=after,
-        terminated=terminated,
-        ends=ends,
-        times=np.concatenate(times),  # type: ignore[arg-type]
-        log_probs=log_probs,
-        valid=np.full(len(rewards), True),  # type: ignore[arg-type]
+    rows = [row for one in played for row in one.rows]
+    seen, actions, rewards, after, terminated, ends, log_probs = (
+        np.array(column) for column in zip(*rows, strict=True)
     )
+    columns: dict[str, Any] = {
+        "observations": seen,
+        "actions": actions,
+        "rewards": rewards,
+        "next_observations": after,
+        "terminated": terminated,
+        "ends": ends,
+        "times": np.concatenate([np.arange(len(one.rows)) for one in played]),
+        "log_probs": log_probs,
+        "valid": np.full(len(rewards), True),
+    }
+    return Trajectories(**columns)
 
 
 def made(name: str, **options: Any) -> Any:

@@ -1,0 +1,143 @@
+"""What is added to every reward decides the second Gauss-Newton step, unless it is taken off."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.curvature import curvature
+from mdpnewton.domains.garnet import garnet
+from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.experiments import Progress
+from mdpnewton.experiments.learning_curves import summary
+from mdpnewton.mdp import FiniteMDP
+from mdpnewton.methods import Method, Precondition, TightOffset, direction
+from mdpnewton.policies import TabularSoftmax
+from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.report.tables import new_table
+from mdpnewton.search import search
+from mdpnewton.solve import Dense
+
+METHODS: dict[str, Method] = {
+    "raw": Precondition("H2"),
+    "tight_offset": Precondition("H2", fisher_damping=TightOffset(0.2)),
+    "wide_offset": Precondition("H2", fisher_damping=TightOffset(1.0)),
+    "natural": Precondition("fisher", Dense()),
+}
+LABELS = {
+    "raw": "no offset",
+    "tight_offset": "tight offset, margin 0.2",
+    "wide_offset": "tight offset, margin 1",
+    "natural": "natural gradient",
+}
+SHADES = {
+    "raw": "tab:orange",
+    "tight_offset": COLORS["second_gauss_newton"],
+    "wide_offset": "tab:cyan",
+    "natural": COLORS["natural"],
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        problems: How many random MDPs.
+        states: Of each.
+        offsets: How many constants to add, from -1 to 4; rewards lie in [0, 1].
+        iterations: Steps of size 1 for the objective.
+    """
+
+    problems: int = 2
+    states: int = 10
+    offsets: int = 6
+    iterations: int = 5
+
+
+SCALES = {
+    "quick": Config(),
+    "laptop": Config(problems=10, states=20, offsets=11, iterations=20),
+    "paper": Config(problems=100, states=20, offsets=21, iterations=20),
+}
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Length of the first step, and share of the possible gain after some, for every offset."""
+    added = np.linspace(-1.0, 4.0, config.offsets)
+    lengths = {name: np.zeros((config.problems, len(added))) for name in METHODS}
+    gains = {name: np.zeros((config.problems, len(added))) for name in METHODS}
+    for number in range(config.problems):
+        plain = garnet(int(np.random.default_rng([seed, number]).integers(2**31)), config.states)
+        best = _optimum(plain)
+        for column, constant in enumerate(added):
+            progress(number * len(added) + column, config.problems * len(added), "offsets")
+            mdp = FiniteMDP(plain.transition, plain.reward + constant, plain.start, plain.discount)
+            for name, method in METHODS.items():
+                length, share = _first_and_last(mdp, method, constant, best, config.iterations)
+                lengths[name][number, column] = length
+                gains[name][number, column] = share
+    return {
+        "methods": {name: summary(added, gains[name]) for name in METHODS},
+        "lengths": {name: summary(added, lengths[name]) for name in METHODS},
+    }
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """Step length on the left, what the steps gain on the right."""
+    figure, axes = new_figure(1, 2)
+    for axis, part in zip(axes, ("lengths", "methods"), strict=True):
+        for name, found in results[part].items():
+            x, mean = np.array(found["curve"]["x"]), np.array(found["curve"]["mean"])
+            axis.plot(x, mean, color=SHADES[name], label=LABELS[name])
+        axis.set_xlabel("added to every reward")
+    axes[0].set_yscale("log")
+    axes[0].set_ylabel("length of the first step")
+    axes[1].set_ylabel(f"share of the possible gain\nafter {config.iterations} steps of size 1")
+    axes[1].legend()
+    return {"offset": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """The share of the gain for the least, the middle and the greatest offset."""
+    x = results["methods"]["raw"]["curve"]["x"]
+    shown_at = (0, len(x) // 5, len(x) - 1)
+    shown = new_table(
+        "Share of the possible gain, steps of size 1",
+        "method",
+        *(f"rewards {x[n]:+.2g}" for n in shown_at),
+    )
+    for name, found in results["methods"].items():
+        numbers = [f"{found['curve']['mean'][n]:.3f}" for n in shown_at]
+        shown.add_row(LABELS[name], *numbers)
+    return shown
+
+
+def _first_and_last(
+    mdp: FiniteMDP, method: Method, constant: float, best: float, iterations: int
+) -> tuple[float, float]:
+    """Length of the first step in the Fisher metric, and the share of the gain at the end."""
+    policy = TabularSoftmax(mdp.n_states, mdp.n_actions, reduced=True)
+    evaluator, w = FiniteEvaluator(mdp), policy.initial_parameters()
+    pairs = evaluator.evaluate(None, policy, w)
+    ahead = direction(method, policy, w, pairs)
+    fisher = curvature(policy, w, pairs, "fisher_score")
+    length = float(np.sqrt(np.sum(np.asarray(ahead.value * fisher.mv(ahead.value)))))
+    found = search(evaluator, policy, w, method, iterations=iterations, patience=None)
+    shift = constant / (1 - mdp.discount)
+    start = pairs.objective - shift
+    return length, (found.or_interrupt().objective - shift - start) / (best - start)
+
+
+def _optimum(mdp: FiniteMDP) -> float:
+    """The best objective of all policies, by value iteration."""
+    transition = np.asarray(mdp.transition)
+    value = np.zeros(mdp.n_states)
+    for _ in range(5000):
+        after = (mdp.reward + mdp.discount * transition @ value).max(axis=1)
+        if np.abs(after - value).max() < 1e-12:
+            break
+        value = after
+    return float(np.asarray(mdp.start) @ value)

@@ -1,0 +1,117 @@
+"""The one preset of training, and the policies and methods that it stands for."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from mdpnewton.methods import (
+    Method,
+    Precondition,
+    RandomDirection,
+    Steepest,
+    TightOffset,
+)
+from mdpnewton.policies import (
+    LinearGaussian,
+    LinearSoftmax,
+    NetworkCategorical,
+    NetworkGaussian,
+    Policy,
+    RandomFourier,
+    mlp,
+)
+from mdpnewton.simulators import Spaces
+from mdpnewton.solve import ConjugateGradient, Dense
+
+PolicyKind = Literal["linear", "rbf", "mlp"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Every number of `train`. The defaults are the preset for all environments.
+
+    Attributes:
+        discount: gamma of values and advantages.
+        episodes: At least so many episodes a batch,
+        least_transitions: and at least so many transitions.
+        reuse: Batches used at once, the newest included.
+        exploration: Standard deviation of an action, in half-ranges of its bounds.
+        features: Random Fourier features of the policy "rbf" and of the critic.
+        width: Of their kernel, in mean distances of two standardised observations.
+        hidden: Units in each of the two hidden layers of the policy "mlp".
+        trace: lambda of LSTD and of the generalised advantages.
+        ridge: Of the critic, relative.
+        ratio_limit: Of the importance ratios in the gradient.
+        margin: Of the tight offset.
+        damping: Ridge of the solve, as a share of the matrix's mean diagonal.
+        divergence: Mean KL of a step.
+        tolerance: A step is taken back if the batch return fell by more standard errors.
+    """
+
+    discount: float = 0.99
+    episodes: int = 4
+    least_transitions: int = 400
+    reuse: int = 4
+    exploration: float = 0.4
+    features: int = 200
+    width: float = 0.3
+    hidden: int = 64
+    trace: float = 0.9
+    ridge: float = 1e-3
+    ratio_limit: float = 2.0
+    margin: float = 0.2
+    damping: float = 1e-2
+    divergence: float = 0.2
+    tolerance: float = 1.0
+
+
+PRACTICAL = Preset()
+
+
+def training_methods(preset: Preset, kind: PolicyKind) -> dict[str, Method]:
+    """The methods of `train`, which differ in the direction and in nothing else."""
+    network = kind == "mlp"
+    if network:
+        solver: Any = ConjugateGradient(
+            iterations=20, tolerance=1e-3, relative_ridge=preset.damping
+        )
+    else:
+        solver = Dense(relative_ridge=preset.damping)
+    # Equal to V2 and the Fisher matrix for policies that are linear in features, and faster.
+    weighted, fisher = "generalized", "generalized_fisher"
+    absolute = solver if network else Dense(absolute=True, relative_ridge=preset.damping)
+    return {
+        "second_gauss_newton": Precondition(weighted, solver, TightOffset(preset.margin)),
+        "raw_second_gauss_newton": Precondition(weighted, solver),
+        "natural": Precondition(fisher, solver),
+        "first_gauss_newton": Precondition("A1", absolute),
+        "steepest": Steepest(),
+        "random": RandomDirection(),
+    }
+
+
+TRAINING_METHODS = tuple(training_methods(PRACTICAL, "rbf"))
+
+
+def policy_of(
+    kind: PolicyKind,
+    spaces: Spaces,
+    features: RandomFourier,
+    preset: Preset = PRACTICAL,
+    seed: int = 0,
+) -> Policy:
+    """A policy of that kind for these spaces; actions are in units of their half-range."""
+    outputs = spaces.actions or spaces.action_size
+    sigma = np.full(spaces.action_size, preset.exploration)
+    standardized = features.standardized
+    if kind == "mlp":
+        network = mlp(jax.random.key(seed), standardized.size, outputs, preset.hidden)
+        if spaces.actions:
+            return NetworkCategorical(network, standardized)
+        return NetworkGaussian(network, sigma, learn_sigma=False, features=standardized)
+    inputs = standardized if kind == "linear" else features
+    if spaces.actions:
+        return LinearSoftmax(outputs, inputs.size, inputs)
+    return LinearGaussian(np.diag(sigma**2), inputs.size, inputs)
