@@ -137,7 +137,9 @@ class NetworkCritic(Critic):
 
         def step(carry: Any, _: None) -> Any:
             arrays, state = carry
-            updates, state = optimizer.update(jax.grad(loss)(arrays), state)
+            slope = jax.grad(loss)(arrays)
+            with jax.numpy_dtype_promotion("standard"):  # Adam counts its steps in 32 bits
+                updates, state = optimizer.update(slope, state)
             return (optax.apply_updates(arrays, updates), state), None
 
         start = (arrays, optimizer.init(arrays))

@@ -39,7 +39,6 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
     "demo": Experiment("demo", "second Gauss-Newton against steepest and natural ascent"),
     "invariance": Experiment("invariance", "Figure 3: which methods depend on the basis"),
     "hallway": Experiment(
@@ -48,6 +47,7 @@ EXPERIMENTS = {
     "mccallum": Experiment("cross_term", "Figure 2b: H12 does not vanish", {"maze": "mccallum"}),
     "cartpole": Experiment("cartpole", "Figure 4a: swing-up, read literally and with the preset"),
     "navigation": Experiment("navigation", "Figure 4b: EM, natural and second Gauss-Newton"),
+    "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }
 
 

@@ -86,8 +86,9 @@ PRACTICAL = {
 class Config:
     """Settings.
 
-    The sizes A of `LITERAL` were tuned roughly on seeds 0-9, that is on runs 0-5 of seed 0, over
-    1/4, 1, 4, ..., 1024 with 60 iterations; no such run is in the results of another seed.
+    The sizes A of `LITERAL` were tuned roughly on seeds 0-9, that is on six runs of seed 0 with 60
+    iterations, over some powers of four, not the same ones for every method; the page of the
+    experiment lists them. The results of other seeds share no run with them.
 
     Attributes:
         runs: Of each literal method.
