@@ -49,5 +49,7 @@ clean:
 # The results and figures that the documentation shows.
 figures: setup
 	$(BIN)/mdpnewton run demo --scale laptop --seed 100 --out docs/results/demo
+	for name in offset cartpole navigation; do \
+	  $(BIN)/mdpnewton run $$name --scale laptop --seed 100 --out docs/results/$$name || exit 1; done
 	for name in invariance hallway mccallum; do \
 	  $(BIN)/mdpnewton run $$name --scale paper --seed 100 --out docs/results/$$name || exit 1; done

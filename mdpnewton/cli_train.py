@@ -144,14 +144,26 @@ def _finish(options: argparse.Namespace, training: Any, folder: Path) -> None:
     if options.json:
         print(to_json(results), end="")
         return
+    _show(results, {"policy": folder / "policy.npz", "figure": folder / "learning-curve.png"})
+    print(f"see it: mdpnewton evaluate {folder} --render")
+
+
+def _show(results: dict[str, Any], files: dict[str, Path]) -> None:
+    """The table of both commands, and where the files are."""
+    from rich.console import Console
+
+    from mdpnewton.report.tables import new_table
+
     final = results["final"]
-    print(
-        f"{options.environment}: return {final['mean']:.2f} ± {final['stderr']:.2f} "
-        f"(discounted {final['discounted_mean']:.2f}) over {final['episodes']} fresh episodes, "
-        f"after {results['transitions']} transitions\n"
-        f"policy: {folder / 'policy.npz'}\nfigure: {folder / 'learning-curve.png'}\n"
-        f"see it: mdpnewton evaluate {folder} --render"
-    )
+    table = new_table(f"{results['environment']}, greedy policy on fresh episodes", "", "value")
+    table.add_row("return", f"{final['mean']:.2f} ± {final['stderr']:.2f}")
+    table.add_row("discounted return", f"{final['discounted_mean']:.2f}")
+    table.add_row("episodes", f"{final['episodes']}")
+    table.add_row("transitions of training", f"{results['transitions']:,}")
+    table.add_row("method", results["method"].replace("_", " "))
+    Console().print(table)
+    for name, path in files.items():
+        print(f"{name}: {path}")
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -179,19 +191,15 @@ def _evaluate(options: argparse.Namespace) -> None:
     if options.json:
         print(to_json(results), end="")
         return
-    final = results["final"]
-    print(
-        f"{about['environment']}: return {final['mean']:.2f} ± {final['stderr']:.2f} (discounted "
-        f"{final['discounted_mean']:.2f}) over {final['episodes']} episodes"
-    )
-    if options.render:
-        print(f"animation: {results['animation']}")
+    _show(results, {"animation": options.run / "episode.gif"} if options.render else {})
 
 
 def _played(training: Any, seed: int, episodes: int) -> dict[str, Any]:
     import jax
+    from rich.console import Console
 
-    played = training.play(jax.random.key(seed), episodes)
+    with Console(stderr=True).status(f"playing {episodes} episodes"):
+        played = training.play(jax.random.key(seed), episodes)
     returns = played.returns()
     spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
     return {

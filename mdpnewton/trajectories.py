@@ -52,6 +52,11 @@ class Trajectories(eqx.Module):
         over = (self.ends & self.valid).astype(int)
         return over.cumsum() - over
 
+    @property
+    def listed_actions(self) -> PyTree[Array]:
+        """The actions as `WeightedPairs` lists them: one for each state."""
+        return jax.tree.map(lambda leaf: leaf[:, None], self.actions)
+
     def discounts(self, discount: float) -> Float[Array, " n"]:
         """gamma^t of every row, and 0 for padding."""
         return jnp.where(self.valid, discount ** jnp.asarray(self.times, float), 0.0)
@@ -107,4 +112,4 @@ def joined(batches: list[Trajectories]) -> Trajectories:
 
 def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
     """The rows for which `rows` is True; ends stay where they were."""
-    return jax.tree.map(lambda leaf: leaf[rows], trajectories)
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)  # JAX would be slow

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
@@ -105,7 +104,7 @@ class ActorCritic:
         advantage, value = found.advantage[:, None], found.value[:, None]
         return WeightedPairs(
             states=data.observations,
-            actions=jax.tree.map(lambda leaf: leaf[:, None], data.actions),
+            actions=data.listed_actions,
             occupancy=occupancy,
             value=occupancy * trusted * (value + advantage),
             advantage=occupancy * trusted * advantage,

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.curvature import scores
 from mdpnewton.evaluation import WeightedPairs
-from mdpnewton.evaluators.memory import Memory, estimated_return
+from mdpnewton.evaluators.memory import Memory, estimated_return, score_rows
 from mdpnewton.simulators import Simulator
 from mdpnewton.trajectories import Trajectories, accumulated, selected
 
@@ -85,7 +84,7 @@ class CompatibleCritic:
         mean, error = estimated_return(taught, self.discount, np.asarray(episode[for_critic]))
         return WeightedPairs(
             states=pairs.observations,
-            actions=jax.tree.map(lambda leaf: leaf[:, None], pairs.actions),
+            actions=pairs.listed_actions,
             occupancy=occupancy[:, None],
             value=(occupancy * weights)[:, None],
             advantage=(occupancy * fit.value)[:, None],
@@ -114,7 +113,7 @@ def _critic(
     held_out: Array,
     ridges: Array,
 ) -> _Critic:
-    psi = _score_rows(policy, w, taught)
+    psi = score_rows(policy, w, taught)
     used = jnp.where(held_out, 0.0, 1.0)
 
     def solved(weights: Array, ridge: Array) -> Array:
@@ -126,13 +125,7 @@ def _critic(
 
     ridge = ridges[jnp.argmin(jax.vmap(error)(ridges))]
     theta = solved(jnp.ones_like(used), ridge)
-    return _Critic(_score_rows(policy, w, pairs) @ theta, ridge)
-
-
-def _score_rows(policy: Any, w: PyTree, data: Trajectories) -> Float[Array, "n m"]:
-    actions = jax.tree.map(lambda leaf: leaf[:, None], data.actions)
-    leaves = jax.tree.leaves(scores(policy, w, data.observations, actions))
-    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+    return _Critic(score_rows(policy, w, pairs) @ theta, ridge)
 
 
 @eqx.filter_jit

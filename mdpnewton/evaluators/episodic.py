@@ -7,10 +7,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.curvature import scores
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators.critics import following
-from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
+from mdpnewton.evaluators.memory import (
+    Memory,
+    estimated_return,
+    importance_ratios,
+    reached,
+    score_rows,
+)
 from mdpnewton.simulators import Simulator
 from mdpnewton.trajectories import Trajectories, accumulated
 
@@ -77,7 +82,7 @@ class MonteCarlo:
         share = found.reach / max(data.episodes, 1)
         return WeightedPairs(
             states=data.observations,
-            actions=jax.tree.map(lambda leaf: leaf[:, None], data.actions),
+            actions=data.listed_actions,
             occupancy=share[:, None],
             value=(share * found.value)[:, None],
             advantage=(share * (found.value - found.state_value))[:, None],
@@ -153,7 +158,4 @@ def _fit(phi: Array, target: Array, weights: Array) -> Array:
 
 @eqx.filter_jit
 def _squared_scores(policy: Any, w: PyTree, data: Trajectories) -> Array:
-    actions = jax.tree.map(lambda leaf: leaf[:, None], data.actions)
-    leaves = jax.tree.leaves(scores(policy, w, data.observations, actions))
-    rows = jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
-    return jnp.sum(rows**2, axis=1)
+    return jnp.sum(score_rows(policy, w, data) ** 2, axis=1)

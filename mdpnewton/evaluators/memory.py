@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from mdpnewton.curvature import scores
 from mdpnewton.simulators import Simulator
 from mdpnewton.trajectories import Trajectories, joined
 
@@ -86,6 +87,12 @@ def importance_ratios(policy: Any, w: PyTree, data: Trajectories) -> Float[Array
     """pi(a|s; w) over the probability with which a was chosen; 1 for padding."""
     log_probs = jax.vmap(policy.log_prob, in_axes=(None, 0, 0))(w, data.observations, data.actions)
     return jnp.where(data.valid, jnp.exp(log_probs - data.log_probs), 1.0)
+
+
+def score_rows(policy: Any, w: PyTree, data: Trajectories) -> Float[Array, "n m"]:
+    """grad log pi of every row, over the flattened parameters."""
+    leaves = jax.tree.leaves(scores(policy, w, data.observations, data.listed_actions))
+    return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
 
 
 def reached(data: Trajectories, ratios: Float[Array, " n"], discount: float) -> Float[Array, " n"]:

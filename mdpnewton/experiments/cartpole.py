@@ -34,7 +34,6 @@ from mdpnewton.report.tables import new_table
 from mdpnewton.search import Record, search
 from mdpnewton.solve import SteepestDescent
 from mdpnewton.steps import Decay, KeepIfBetter
-from mdpnewton.trajectories import Trajectories
 
 CENTERS, PRECISION, SIGMA, START = 100, (1.0, 0.25), 2.0, 10.0
 EPISODES, TEST_EPISODES, DECAY = 10, 20, 100.0
@@ -219,7 +218,7 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
     policy = LinearGaussian(SIGMA**2, CENTERS, RadialBasis(centers, jnp.asarray(PRECISION)))
     start = jnp.asarray(START * rng.normal(size=(1, CENTERS)))
     key, test_key = jax.random.split(jax.random.key(int(rng.integers(2**31))))
-    simulator, row = _OnHost(), LITERAL[name]
+    simulator, row = CartPole(), LITERAL[name]
     evaluator = CompatibleCritic(
         simulator, DISCOUNT, episodes=EPISODES, value_weight=row.value_weight
     )
@@ -251,13 +250,6 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
         callback=after,
     ).or_interrupt()
     return curve
-
-
-class _OnHost(CartPole):
-    """Cart-pole whose episodes are NumPy arrays: rows are picked ten times as fast."""
-
-    def play(self, *arguments: Any, **options: Any) -> Trajectories:
-        return jax.tree.map(np.asarray, super().play(*arguments, **options))
 
 
 def _batch() -> int:
