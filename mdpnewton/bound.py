@@ -1,5 +1,6 @@
 """The numeric maximum of the EM bound, where a policy has none in closed form."""
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -30,29 +31,59 @@ def maximize(bound: Curvature, tolerance: float, iterations: int) -> tuple[PyTre
     if first == 0 or not np.isfinite(first):
         status = "solved" if first == 0 else "not finite"
         return bound.w, SolveReport("surrogate_search", status, iterations=0)
-    goal = tolerance * first
     # Negative weights leave the surrogate without a maximum, and SciPy then warns of overflow:
     # what comes out is judged by its residual, below.
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = scipy.optimize.minimize(
-            lambda x: tuple(map(np.asarray, _descend(bound, x))),
-            np.asarray(start),
-            jac=True,
-            hessp=lambda x, p: np.asarray(_bend(bound, x, p)),
-            method="trust-ncg",
-            options={"gtol": goal, "maxiter": iterations},
-        )
-        x = _polished(bound, found.x, goal)
+        x, steps = _climbed(bound, np.asarray(start), 1 / first, tolerance, iterations)
+        x = _polished(bound, x, tolerance * first)
     residual = float(np.linalg.norm(_slope(bound, x))) / first
     if not np.isfinite(residual):
-        return bound.w, SolveReport("surrogate_search", "not finite", residual, int(found.nit))
+        return bound.w, SolveReport("surrogate_search", "not finite", residual, steps)
     return unravel(jnp.asarray(x)), SolveReport(
         solver="surrogate_search",
         status="solved" if residual <= tolerance else "iterations",
         residual=residual,
-        iterations=int(found.nit),
+        iterations=steps,
     )
+
+
+class _ExhaustedError(Exception):
+    """No more products."""
+
+
+def _climbed(
+    bound: Curvature, start: np.ndarray, scale: float, tolerance: float, iterations: int
+) -> tuple[np.ndarray, int]:
+    """Where SciPy's trust region gets to, and in how many steps.
+
+    The surrogate is scaled to a gradient of length one, and the number of products is limited:
+    SciPy's inner conjugate gradients have no limit, and never end where round-off keeps them
+    from the residual that they want.
+    """
+    reached, steps = start, 0
+    products = iter(range(iterations * min(10 * start.size + 10, 1000)))
+
+    def bend(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        if next(products, None) is None:
+            raise _ExhaustedError
+        return scale * np.asarray(_bend(bound, x, p))
+
+    def note(x: np.ndarray) -> None:
+        nonlocal reached, steps
+        reached, steps = np.array(x), steps + 1
+
+    with contextlib.suppress(_ExhaustedError):
+        scipy.optimize.minimize(
+            lambda x: tuple(scale * np.asarray(part) for part in _descend(bound, x)),
+            start,
+            jac=True,
+            hessp=bend,
+            method="trust-ncg",
+            callback=note,
+            options={"gtol": tolerance, "maxiter": iterations},
+        )
+    return reached, steps
 
 
 def _polished(bound: Curvature, x: np.ndarray, goal: float) -> np.ndarray:
