@@ -46,7 +46,10 @@ class Preset:
         ratio_limit: Of the importance ratios in the gradient.
         margin: Of the tight offset.
         damping: Ridge of the solve, as a share of the matrix's mean diagonal.
-        divergence: Mean KL of a step.
+        divergence: Mean KL of a step, at most.
+        largest: Size of a step, at most, where the direction has the tight offset: it then has
+            a length that depends on neither the scale nor the offset of the rewards. Near an
+            optimum, where the gradient is noise, this keeps steps small.
         tolerance: A step is taken back if the batch return fell by more standard errors.
     """
 
@@ -64,6 +67,7 @@ class Preset:
     margin: float = 0.2
     damping: float = 1e-2
     divergence: float = 0.2
+    largest: float = 100.0
     tolerance: float = 1.0
 
 

@@ -85,6 +85,7 @@ def search(
     callback: Callable[[Record, PyTree], object] | None = None,
     evaluation: Evaluation | None = None,
     first: int = 0,
+    previous: Step | None = None,
 ) -> SearchResult:
     """Improve a policy from `w`, Algorithm 1.
 
@@ -103,6 +104,7 @@ def search(
         callback: Called with each record and the parameters after it; returns True to stop.
         evaluation: Of `w`, where it is known already.
         first: Number of the first iteration, to go on with a search that was stopped.
+        previous: The last step of that search, for rules that look back.
 
     Returns:
         The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
@@ -131,7 +133,7 @@ def search(
             if norm <= gradient_tolerance:
                 status = "converged"
                 break
-            line = _line(evaluator, policy, w, evaluation, ahead, here)
+            line = _line(evaluator, policy, w, evaluation, ahead, here, previous)
             decided = step.choose(line, iteration)
             next_key = _fold(key, iteration + 1)
             decided, moved, next_evaluation = _transact(
@@ -141,7 +143,7 @@ def search(
             improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
-            w, evaluation = moved, next_evaluation
+            w, evaluation, previous = moved, next_evaluation, decided
             history.append(record)
             trace += [w] if keep_trace else []
             if callback is not None and callback(record, w) is True:
@@ -205,6 +207,7 @@ def _line(
     evaluation: Evaluation,
     ahead: Direction,
     key: Any,
+    previous: Step | None,
 ) -> Line:
     flat = ravel_pytree(ahead.value)[0]
 
@@ -231,6 +234,7 @@ def _line(
         slope_at=slope_at,
         divergence_at=divergence_at,
         surrogate_at=surrogate_at,
+        previous=previous,
     )
 
 

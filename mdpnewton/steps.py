@@ -50,6 +50,7 @@ class Line:
             no new samples.
         surrogate_at: What the samples at size 0 promise for a size, by importance weights: the
             objective there less that at 0.
+        previous: The step before this one, as it ended; None at the first.
     """
 
     start: float
@@ -59,6 +60,7 @@ class Line:
     slope_at: Callable[[float], float] | None = None
     divergence_at: Callable[[float], float] | None = None
     surrogate_at: Callable[[float], float] | None = None
+    previous: Step | None = None
     evaluations: int = 0
     _known: dict[float, float] = field(default_factory=dict)
 

@@ -1,5 +1,6 @@
 """Training from samples with one preset for all environments."""
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -165,13 +166,20 @@ def proceed(
     method: str = "second_gauss_newton",
     transitions: int | None = None,
     iterations: int | None = None,
+    largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
-    """Go on with a training, from the beginning or from where it was stopped."""
+    """Go on with a training, from the beginning or from where it was stopped.
+
+    The other arguments are those of `train`; `largest` is the limit of the step size, for
+    methods whose directions have a length of their own: none, if not given.
+    """
     methods = training_methods(training.preset, training.kind)
     if method not in methods:
         raise ValueError(f"`train(method=...)` knows {', '.join(methods)}, got {method!r}.")
     preset, evaluator = training.preset, training.evaluator
+    if largest is None:
+        largest = preset.largest if method == "second_gauss_newton" else math.inf
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
@@ -185,7 +193,7 @@ def proceed(
         training.policy,
         training.w,
         methods[method],
-        KeepIfBetter(KLStep(preset.divergence), preset.tolerance),
+        KeepIfBetter(KLStep(preset.divergence, largest), preset.tolerance),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
         gradient_tolerance=-1.0,  # a batch without any reward has no gradient, and isn't the end

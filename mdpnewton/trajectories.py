@@ -1,7 +1,5 @@
 """Sampled episodes as one flat list of transitions, and the recursions that run along them."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -85,11 +83,12 @@ def accumulated(
     shape = (-1,) + (1,) * (terms.ndim - 1)
     terms = jnp.where(trajectories.valid.reshape(shape), terms, 0.0)
 
-    def join(later: Any, earlier: Any) -> Any:
-        (c, u), (d, v) = later, earlier
-        return c * d, v + d.reshape(shape) * u
+    def step(following: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+        weight, term = here
+        total = term + weight * following
+        return total, total
 
-    return jax.lax.associative_scan(join, (on, terms), reverse=True)[1]
+    return jax.lax.scan(step, jnp.zeros_like(terms[0]), (on, terms), reverse=True)[1]
 
 
 def joined(batches: list[Trajectories]) -> Trajectories:

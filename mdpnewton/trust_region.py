@@ -12,7 +12,7 @@ class KLStep(StepRule):
     samples: the divergence is taken over the states that are there.
 
     Attributes:
-        divergence: The mean KL to move by.
+        divergence: The mean KL to move by, at most.
         largest: No size above this, even if the divergence stays below.
         tolerance: Relative error of the divergence that is good enough.
         trials: At most this many sizes.

@@ -1,5 +1,6 @@
 """Actor-critic evaluation: advantages from a value function, all data used."""
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -30,7 +31,7 @@ class ActorCritic:
         critic: The last fit.
         memory: The batches.
         here: Mean and standard error of the return at the parameters evaluated last.
-        returned_to: The same at the point that was returned to last.
+        returned_to: What is known of the point that was returned to last.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ActorCritic:
         self.critic, self.discount, self.trace = critic, float(discount), float(trace)
         self.ratio_limit, self.discounted_occupancy = float(ratio_limit), discounted_occupancy
         self.unbiased_reuse = unbiased_reuse
-        self.here = self.returned_to = (float("nan"), 0.0)
+        self.here, self.returned_to = (float("nan"), 0.0), Visited(float("nan"), 0.0)
         self.memory = Memory(simulator, episodes, least_transitions, reuse)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
@@ -71,13 +72,16 @@ class ActorCritic:
     ) -> WeightedPairs:
         """The evaluation at `w` again, from what has been played since.
 
-        Returned to for the second time, `w` is played anew: its return may have been a lucky
-        draw, against which every other policy would look bad for ever.
+        Every second time `w` is played too, and the mean is over all that was played there: its
+        first return may have been a lucky draw, against which every other policy would look bad.
         """
-        if (mean, error) == self.returned_to:
-            return self.evaluate(key, policy, w)
-        self.returned_to = (mean, error)
-        return self._weighed(policy, w, mean, error)
+        known = self.returned_to
+        if (mean, error) != known[:2]:
+            known = Visited(mean, error)
+        if known.returns % 2:
+            known = known.joined(estimated_return(self.memory.play(key, policy, w), self.discount))
+        self.returned_to = known._replace(returns=known.returns + 1)
+        return self._weighed(policy, w, known.mean, known.error)
 
     def again(self, policy: Any, w: PyTree) -> WeightedPairs:
         """The last evaluation, made again from the batches: `w` must be where it was made."""
@@ -112,6 +116,30 @@ class ActorCritic:
             objective_error=error,
             ascent=occupancy * trusted * advantage,
             state_value=found.value,
+        )
+
+
+class Visited(NamedTuple):
+    """What is known of the return at a point.
+
+    Attributes:
+        mean: Over all batches that were played there.
+        error: Standard error of the mean.
+        batches: How many.
+        returns: How often a step from there was taken back.
+    """
+
+    mean: float
+    error: float
+    batches: int = 1
+    returns: int = 0
+
+    def joined(self, fresh: tuple[float, float]) -> "Visited":
+        """With the mean and standard error of another batch."""
+        more = self.batches + 1
+        mean = (self.batches * self.mean + fresh[0]) / more
+        return Visited(
+            mean, math.hypot(self.batches * self.error, fresh[1]) / more, more, self.returns
         )
 
 

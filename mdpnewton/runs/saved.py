@@ -16,6 +16,7 @@ import numpy as np
 from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.environments import IDS
+from mdpnewton.evaluators.actor_critic import Visited
 from mdpnewton.presets import Preset
 from mdpnewton.runs.folder import write_whole
 from mdpnewton.simulators import Simulator
@@ -99,7 +100,7 @@ def load_training(path: Path) -> tuple[Training, dict[str, Any]]:
         ) from None
     evaluator.memory.transitions = about["transitions"]
     evaluator.here = tuple(about["here"])
-    evaluator.returned_to = tuple(about["returned_to"])
+    evaluator.returned_to = Visited(*about["returned_to"])
     training.iteration = about["iteration"]
     return training, about
 

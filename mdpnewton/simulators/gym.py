@@ -90,15 +90,12 @@ class GymnasiumSimulator:
 
     def frames(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> list[np.ndarray]:
         """Pictures of one greedy episode, from the environment's own renderer."""
-        try:
-            environment = made(self.name, render_mode="rgb_array")
-        except TypeError:
-            environment = None
-        if environment is None or environment.render_mode != "rgb_array":
+        if "rgb_array" not in self._environments[0].metadata.get("render_modes", ()):
             raise ValueError(
                 f"environment {self.name!r} draws no pictures: it has no render mode 'rgb_array'; "
                 f"play it without --render."
             )
+        environment = made(self.name, render_mode="rgb_array")
         seed = int(np.asarray(jax.random.bits(key, dtype=jnp.uint32)) >> 1)
         episode = _Episode(environment, seed, self)
         pictures = [environment.render()]
