@@ -7,8 +7,10 @@ from .evaluators import (
     CompatibleCritic,
     FiniteEvaluator,
     LinearCritic,
+    LinearGaussianEvaluator,
     MonteCarlo,
     NetworkCritic,
+    linear_gaussian_terms,
 )
 from .hessian import (
     PolicyHessian,
@@ -17,6 +19,8 @@ from .hessian import (
     policy_hessian,
     value_gradient,
 )
+from .line_searches import Armijo, Bracketing, StrongWolfe
+from .linear_gaussian import LinearGaussianMDP
 from .mdp import FiniteMDP
 from .methods import (
     METHODS,
@@ -31,7 +35,9 @@ from .methods import (
     direction,
 )
 from .policies import (
+    AffineGaussian,
     Categorical,
+    Deviation,
     Gaussian,
     Gibbs,
     LinearGaussian,
@@ -63,7 +69,6 @@ from .simulators import (
 )
 from .solve import Block, ConjugateGradient, Dense, Diagonal, Solver, SolveReport, SteepestDescent
 from .steps import (
-    Armijo,
     BestOfSet,
     Constant,
     Decay,
@@ -71,7 +76,6 @@ from .steps import (
     Line,
     Step,
     StepRule,
-    StrongWolfe,
 )
 from .training import Training, train
 from .trajectories import Trajectories
@@ -81,6 +85,7 @@ from .version import __version__
 __all__ = [
     # the problem
     "FiniteMDP",
+    "LinearGaussianMDP",
     "ClosedLoop",
     "Simulator",
     "Spaces",
@@ -98,6 +103,8 @@ __all__ = [
     "LinearGaussian",
     "LinearSoftmax",
     "Gaussian",
+    "AffineGaussian",
+    "Deviation",
     "NoisyGain",
     "NetworkCategorical",
     "NetworkGaussian",
@@ -114,6 +121,7 @@ __all__ = [
     "Evaluator",
     "WeightedPairs",
     "FiniteEvaluator",
+    "LinearGaussianEvaluator",
     "MonteCarlo",
     "ActorCritic",
     "CompatibleCritic",
@@ -131,6 +139,7 @@ __all__ = [
     "hessian_terms",
     "cross_term",
     "value_gradient",
+    "linear_gaussian_terms",
     # methods
     "METHODS",
     "Method",
@@ -159,6 +168,7 @@ __all__ = [
     "BestOfSet",
     "KeepIfBetter",
     "Armijo",
+    "Bracketing",
     "StrongWolfe",
     "KLStep",
     "SurrogateBacktracking",

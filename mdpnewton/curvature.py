@@ -284,6 +284,11 @@ def curvature(policy: Policy, w: PyTree, pairs: WeightedPairs, form: str | Form)
                 f"`Form(weights, hessian, outer, output)`."
             )
         form = FORMS[form]
+    if pairs.averaged and form.outer:
+        raise ValueError(
+            "this evaluation knows averages of log pi, not of products of scores; use H2, A2, V2 "
+            "or 'fisher', or for a LinearGaussianMDP `linear_gaussian_terms`."
+        )
     weights = getattr(pairs, form.weights)
     h, o, g = _products(form[1:], (weights, weights, weights.sum(axis=1)))
     return Curvature(

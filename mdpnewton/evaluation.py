@@ -28,6 +28,8 @@ class WeightedPairs(eqx.Module):
         state_value: V(s), known exactly or estimated; None where nothing knows it.
         complete: Whether the k actions of a state are all its actions, so that sums over
             them are expectations. It allows exact shortcuts, never approximations.
+        averaged: Whether an action stands for many, and log pi for its average over them. Then
+            forms with products of scores are not to be had.
         closed_loop: The chain behind an exact finite evaluation, else None. H12 and the
             full Hessian need it.
     """
@@ -42,6 +44,7 @@ class WeightedPairs(eqx.Module):
     ascent: Float[Array, "n k"] | None = None
     state_value: Float[Array, " n"] | None = None
     complete: bool = eqx.field(static=True, default=False)
+    averaged: bool = eqx.field(static=True, default=False)
     closed_loop: ClosedLoop | None = None
 
     def __check_init__(self) -> None:

@@ -24,6 +24,8 @@ from mdpnewton.solve import (
     Operator,
     Solver,
     SolveReport,
+    inner,
+    on_host,
 )
 
 
@@ -216,7 +218,7 @@ class ExpectationMaximization(Method):
             bound = curvature(at.policy, at.w, at.evaluation, "H2")
             top, report = maximize(bound, self.tolerance, self.iterations)
         value = jax.tree.map(lambda v, w: v - w, top, at.w)
-        if not bool(jnp.isfinite(ravel_pytree(value)[0]).all()):
+        if not np.isfinite(on_host(value)).all():
             value = jax.tree.map(jnp.zeros_like, at.w)
             report = replace(report, status="not finite")
         return value, report
@@ -276,13 +278,11 @@ def direction(
         reported there, not raised.
     """
     at = Situation(policy, w, evaluation, gradient(policy, w, evaluation), evaluator, key)
-    flat_gradient = ravel_pytree(at.gradient)[0]
-    if not bool(jnp.isfinite(flat_gradient).all()):
+    if not np.isfinite(on_host(at.gradient)).all():
         nothing = jax.tree.map(jnp.zeros_like, w)
         return Direction(nothing, at.gradient, SolveReport("none", "not finite", float("nan"), 0))
     value, report = method_named(method).direct(at)
-    slope = float(ravel_pytree(value)[0] @ flat_gradient)
-    return Direction(value, at.gradient, replace(report, slope=slope))
+    return Direction(value, at.gradient, replace(report, slope=inner(value, at.gradient)))
 
 
 def _scores_of(at: Situation) -> Array:

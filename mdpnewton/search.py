@@ -7,7 +7,6 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from mdpnewton.curvature import gradient
@@ -15,7 +14,7 @@ from mdpnewton.divergence import mean_divergence, promised
 from mdpnewton.evaluation import Evaluation, Evaluator
 from mdpnewton.methods import Direction, Method, direction, method_named
 from mdpnewton.policies import Policy
-from mdpnewton.solve import SolveReport
+from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
 
 Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
@@ -85,7 +84,6 @@ def search(
     callback: Callable[[Record, PyTree], object] | None = None,
     evaluation: Evaluation | None = None,
     first: int = 0,
-    previous: Step | None = None,
 ) -> SearchResult:
     """Improve a policy from `w`, Algorithm 1.
 
@@ -104,7 +102,6 @@ def search(
         callback: Called with each record and the parameters after it; returns True to stop.
         evaluation: Of `w`, where it is known already.
         first: Number of the first iteration, to go on with a search that was stopped.
-        previous: The last step of that search, for rules that look back.
 
     Returns:
         The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
@@ -125,15 +122,17 @@ def search(
             f"another `w`."
         )
     best, since_best = -np.inf, 0
+    previous, before = None, np.nan
     try:
         for iteration in range(first, iterations):
             here = _fold(key, iteration)
             ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
-            norm = float(jnp.linalg.norm(ravel_pytree(ahead.gradient)[0]))
+            norm = length(ahead.gradient)
             if norm <= gradient_tolerance:
                 status = "converged"
                 break
-            line = _line(evaluator, policy, w, evaluation, ahead, here, previous)
+            line = _line(evaluator, policy, w, evaluation, ahead, here)
+            line.previous, line.risen = previous, evaluation.objective - before
             decided = step.choose(line, iteration)
             next_key = _fold(key, iteration + 1)
             decided, moved, next_evaluation = _transact(
@@ -143,7 +142,8 @@ def search(
             improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
-            w, evaluation, previous = moved, next_evaluation, decided
+            previous, before = decided, evaluation.objective
+            w, evaluation = moved, next_evaluation
             history.append(record)
             trace += [w] if keep_trace else []
             if callback is not None and callback(record, w) is True:
@@ -154,7 +154,7 @@ def search(
                 break
     except KeyboardInterrupt:
         status = "interrupted"
-    norm = float(jnp.linalg.norm(ravel_pytree(gradient(policy, w, evaluation))[0]))
+    norm = length(gradient(policy, w, evaluation))
     if status == "iterations" and norm <= gradient_tolerance:
         status = "converged"
     return SearchResult(
@@ -207,9 +207,7 @@ def _line(
     evaluation: Evaluation,
     ahead: Direction,
     key: Any,
-    previous: Step | None,
 ) -> Line:
-    flat = ravel_pytree(ahead.value)[0]
 
     def objective_at(size: float) -> float:
         moved = move(w, size, ahead.value)
@@ -218,7 +216,7 @@ def _line(
     def slope_at(size: float) -> float:
         moved = move(w, size, ahead.value)
         pairs = evaluator.evaluate(key, policy, moved)
-        return float(ravel_pytree(gradient(policy, moved, pairs))[0] @ flat)
+        return inner(gradient(policy, moved, pairs), ahead.value)
 
     def divergence_at(size: float) -> float:
         return float(mean_divergence(policy, w, move(w, size, ahead.value), evaluation))
@@ -229,12 +227,11 @@ def _line(
     return Line(
         start=evaluation.objective,
         slope=ahead.report.slope,
-        norm=float(jnp.linalg.norm(flat)),
+        norm=length(ahead.value),
         objective_at=objective_at,
         slope_at=slope_at,
         divergence_at=divergence_at,
         surrogate_at=surrogate_at,
-        previous=previous,
     )
 
 
@@ -243,4 +240,4 @@ def _fold(key: Any, iteration: int) -> Any:
 
 
 def _is_finite(w: PyTree) -> bool:
-    return bool(jnp.isfinite(ravel_pytree(w)[0]).all())
+    return bool(np.isfinite(on_host(w)).all())

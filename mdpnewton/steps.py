@@ -5,14 +5,11 @@ parameters itself: a step that is not accepted leaves exactly the old ones.
 """
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import equinox as eqx
-import numpy as np
-from scipy.optimize import line_search
 
 from mdpnewton.evaluation import Evaluation
 
@@ -51,6 +48,7 @@ class Line:
         surrogate_at: What the samples at size 0 promise for a size, by importance weights: the
             objective there less that at 0.
         previous: The step before this one, as it ended; None at the first.
+        risen: What U has risen by since the line before this one.
     """
 
     start: float
@@ -61,6 +59,7 @@ class Line:
     divergence_at: Callable[[float], float] | None = None
     surrogate_at: Callable[[float], float] | None = None
     previous: Step | None = None
+    risen: float = math.nan
     evaluations: int = 0
     _known: dict[float, float] = field(default_factory=dict)
 
@@ -167,76 +166,3 @@ class KeepIfBetter(StepRule):
         # Not the error of the difference: a point where no episode earns anything has none, and
         # would stand against every rare reward that was seen before it.
         return after.objective >= before.objective - self.tolerance * after.objective_error
-
-
-class Armijo(StepRule):
-    """Halving until U rises by a fraction of what the slope promises.
-
-    Attributes:
-        initial: The first size tried.
-        shrink: Factor from one trial to the next.
-        fraction: The fraction of the slope that must be kept.
-        trials: At most this many sizes.
-    """
-
-    initial: float = 1.0
-    shrink: float = 0.5
-    fraction: float = 1e-4
-    trials: int = 40
-
-    def choose(self, line: Line, iteration: int) -> Step:
-        """See `StepRule`."""
-        if not line.slope > 0:
-            return Step(0.0, False, "not an ascent direction")
-        size = self.initial
-        for _ in range(self.trials):
-            if line.objective(size) >= line.start + self.fraction * size * line.slope:
-                return Step(size, evaluations=line.evaluations)
-            size *= self.shrink
-        return Step(0.0, False, "no size satisfies Armijo's condition", line.evaluations)
-
-
-class StrongWolfe(StepRule):
-    """A step with enough rise and a flat enough slope, by SciPy's line search.
-
-    Bracketing and zoom with cubic interpolation, Nocedal & Wright, Algorithms 3.5 and 3.6.
-
-    Attributes:
-        fraction: c1 of the sufficient rise.
-        flatness: c2 of the curvature condition.
-        largest: No size above this.
-        trials: At most this many brackets.
-    """
-
-    fraction: float = 1e-4
-    flatness: float = 0.9
-    largest: float = 1e6
-    trials: int = 25
-
-    def choose(self, line: Line, iteration: int) -> Step:
-        """See `StepRule`."""
-        if line.slope_at is None:
-            raise ValueError(
-                "`StrongWolfe` needs slopes along the line, which this evaluator does not give; "
-                "use `Armijo()`."
-            )
-        if not line.slope > 0:
-            return Step(0.0, False, "not an ascent direction")
-        slope_at = line.slope_at
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            size = line_search(
-                lambda x: -line.objective(float(x[0])),
-                lambda x: np.array([-slope_at(float(x[0])) if x[0] else -line.slope]),
-                np.zeros(1),
-                np.ones(1),
-                gfk=np.array([-line.slope]),
-                old_fval=-line.start,
-                c1=self.fraction,
-                c2=self.flatness,
-                amax=self.largest,
-                maxiter=self.trials,
-            )[0]
-        if size is None or not line.objective(float(size)) > line.start:
-            return Step(0.0, False, "no size satisfies the Wolfe conditions", line.evaluations)
-        return Step(float(size), evaluations=line.evaluations)

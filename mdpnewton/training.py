@@ -81,6 +81,7 @@ def train(
     iterations: int | None = None,
     seed: int = 0,
     preset: Preset = PRACTICAL,
+    largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
     """Train a policy on any environment with the preset.
@@ -93,6 +94,9 @@ def train(
         iterations: Stop after so many.
         seed: Of all randomness.
         preset: The numbers.
+        largest: Limit of the step size, in units of the method's direction. If not given it is
+            the preset's for "second_gauss_newton" and none for the others, whose directions
+            have no length of their own: it depends on the scale of the rewards.
         callback: Called after each iteration; returns True to stop.
 
     Returns:
@@ -106,6 +110,7 @@ def train(
         method=method,
         transitions=transitions,
         iterations=iterations,
+        largest=largest,
         callback=callback,
     )
 
@@ -169,11 +174,7 @@ def proceed(
     largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
-    """Go on with a training, from the beginning or from where it was stopped.
-
-    The other arguments are those of `train`; `largest` is the limit of the step size, for
-    methods whose directions have a length of their own: none, if not given.
-    """
+    """Go on with a training from where it was stopped; the arguments are those of `train`."""
     methods = training_methods(training.preset, training.kind)
     if method not in methods:
         raise ValueError(f"`train(method=...)` knows {', '.join(methods)}, got {method!r}.")

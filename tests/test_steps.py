@@ -108,3 +108,106 @@ def test_a_line_evaluates_each_point_once():
     along = line(lambda t: seen.append(t) or t, start=0.0)
     assert [along.objective(0.5), along.objective(0.5), along.objective(0.0)] == [0.5, 0.5, 0.0]
     assert seen == [0.5]
+
+
+SEARCHES = {
+    "halving": mn.Armijo(),
+    "quadratic": mn.Armijo(interpolation="quadratic"),
+    "cubic": mn.Armijo(interpolation="cubic"),
+    "gradient": mn.Armijo(interpolation="gradient"),
+    "bracketing": mn.Bracketing(),
+    "strong Wolfe": mn.StrongWolfe(),
+}
+
+
+def bump(peak, width):
+    """exp of a parabola, so flat far away that U is 0 there."""
+
+    def value(t):
+        return math.exp(-(((t - peak) / width) ** 2))
+
+    return line(
+        value, lambda t: -2 * (t - peak) / width**2 * value(t), value(0) * 2 * peak / width**2
+    )
+
+
+def log_wall(end):
+    """log(end - t) + t: no number from `end` on."""
+
+    def value(t):
+        return math.log(end - t) + 2 * t / end if t < end else math.nan
+
+    return line(value, lambda t: 2 / end - 1 / (end - t), 1 / end)
+
+
+LINES = {
+    "short": lambda: parabola(1e-6),
+    "one": lambda: parabola(0.8),
+    "long": lambda: parabola(1e6),
+    "bump": lambda: bump(3.0, 1.5),
+    "far bump": lambda: bump(1.0, 30.0),
+    "wall": lambda: log_wall(1e-3),
+    "far wall": lambda: log_wall(1e3),
+}
+
+
+@pytest.mark.parametrize("shape", LINES)
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_line_search_ends_where_its_conditions_hold(name, shape):
+    rule, at = SEARCHES[name], LINES[shape]()
+    step = rule.choose(at, 0)
+    assert step.accepted
+    assert not step.reason
+    assert at.objective(step.size) >= at.start + rule.fraction * step.size * at.slope
+    assert step.evaluations <= rule.trials
+    if name == "bracketing":
+        assert at.slope_at(step.size) <= rule.flatness * at.slope
+    if name == "strong Wolfe":
+        assert abs(at.slope_at(step.size)) <= rule.flatness * at.slope
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_line_search_refuses_descent_and_hopeless_lines(name):
+    rule = SEARCHES[name]
+    assert rule.choose(line(lambda t: -t, lambda t: -1.0, slope=-1.0), 0).reason
+    step = rule.choose(line(lambda t: -t, lambda t: -1.0, slope=1.0), 0)  # the slope is wrong
+    assert (step.accepted, step.size) == (False, 0.0)
+    step = rule.choose(line(lambda t: math.nan if t else 0.0, lambda t: math.nan), 0)
+    assert (step.accepted, step.size) == (False, 0.0)
+
+
+def test_first_sizes():
+    def first(rule, **known):
+        tried = []
+        at = line(lambda t: tried.append(t) or t, lambda t: 1.0, start=0.0)
+        for name, value in known.items():
+            setattr(at, name, value)
+        rule.choose(at, 0)
+        return tried[0]
+
+    assert first(mn.Armijo(initial=0.3)) == 0.3
+    assert first(mn.Armijo(initial="twice")) == 1.0
+    assert first(mn.Armijo(initial="twice"), previous=mn.Step(3.0)) == 6.0
+    assert first(mn.Armijo(initial="twice", largest=1.0), previous=mn.Step(3.0)) == 1.0
+    assert first(mn.Armijo(initial="quadratic"), risen=0.25) == 0.5
+    assert first(mn.StrongWolfe(initial="quadratic"), risen=math.nan) == 1.0
+    with pytest.raises(ValueError, match="'twice' or 'quadratic'"):
+        first(mn.Bracketing(initial="thrice"))
+
+
+def test_interpolation_finds_the_top_of_its_own_curve():
+    top = mn.Armijo(interpolation="quadratic", fraction=0.4).choose(parabola(0.4), 0)
+    assert top.size == pytest.approx(0.4, rel=1e-12)
+
+    def cubic(t):
+        return t + t**2 - 2 * t**3
+
+    peak = (1 + math.sqrt(7)) / 6
+    found = mn.Armijo(interpolation="gradient", initial=1.1, fraction=0.5).choose(
+        line(cubic, lambda t: 1 + 2 * t - 6 * t**2), 0
+    )
+    assert found.size == pytest.approx(peak, rel=1e-12)
+    sharp = mn.StrongWolfe(initial=1.1, flatness=1e-9).choose(
+        line(cubic, lambda t: 1 + 2 * t - 6 * t**2), 0
+    )
+    assert sharp.size == pytest.approx(peak, rel=1e-9)

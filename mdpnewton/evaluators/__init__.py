@@ -5,6 +5,8 @@ from mdpnewton.evaluators.compatible import CompatibleCritic
 from mdpnewton.evaluators.critics import Critic, LinearCritic, NetworkCritic
 from mdpnewton.evaluators.episodic import MonteCarlo
 from mdpnewton.evaluators.finite import FiniteEvaluator
+from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
+from mdpnewton.evaluators.linear_gaussian_terms import linear_gaussian_terms
 
 __all__ = [
     "ActorCritic",
@@ -12,6 +14,8 @@ __all__ = [
     "Critic",
     "FiniteEvaluator",
     "LinearCritic",
+    "LinearGaussianEvaluator",
     "MonteCarlo",
     "NetworkCritic",
+    "linear_gaussian_terms",
 ]

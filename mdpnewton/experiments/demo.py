@@ -17,11 +17,12 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.line_searches import StrongWolfe
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.search import search
-from mdpnewton.steps import StepRule, StrongWolfe
+from mdpnewton.steps import StepRule
 
 RULES: dict[str, StepRule] = {
     "steepest": StrongWolfe(),

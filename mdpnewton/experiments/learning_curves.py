@@ -107,6 +107,7 @@ def trained_and_tested(
     entropy: list[int],
     transitions: int,
     discount: float,
+    largest: float | None = None,
     episodes: int = 20,
 ) -> Tested:
     """`train` with the preset, tested by greedy episodes after every iteration.
@@ -117,6 +118,7 @@ def trained_and_tested(
         entropy: Of all randomness: the same for all methods, which are paired by it.
         transitions: Where training stops.
         discount: Of the returns in the tests.
+        largest: Limit of the step size, as in `train`.
         episodes: In a test.
     """
     seed, test_seed = (
@@ -129,7 +131,14 @@ def trained_and_tested(
         tested.transitions.append(training.history[-1].transitions)
         tested.returns.append(float(played.returns(discount).mean()))
 
-    done = train(simulator, method=method, transitions=transitions, seed=seed, callback=test)
+    done = train(
+        simulator,
+        method=method,
+        transitions=transitions,
+        seed=seed,
+        largest=largest,
+        callback=test,
+    )
     if done.status == "interrupted":
         raise KeyboardInterrupt
     return tested

@@ -1,6 +1,7 @@
 """Policies: `log_prob(w, state, action)`, `sample(key, w, state)`, and what they promise."""
 
 from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.affine import AffineGaussian, Deviation
 from mdpnewton.policies.categorical import (
     Categorical,
     Gibbs,
@@ -16,7 +17,9 @@ from mdpnewton.policies.noisy_gain import NoisyGain
 from mdpnewton.policies.reparametrized import Reparametrized
 
 __all__ = [
+    "AffineGaussian",
     "Categorical",
+    "Deviation",
     "Gaussian",
     "Gibbs",
     "LinearGaussian",

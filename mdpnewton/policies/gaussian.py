@@ -114,9 +114,9 @@ class Gaussian(Policy):
     constant_curvature = False
 
     def __check_init__(self) -> None:
-        if self.scale not in _LOG_SIGMA:
+        if self.scale not in LOG_SIGMA:
             raise ValueError(
-                f"`Gaussian(scale=...)` must be one of {', '.join(_LOG_SIGMA)}, got {self.scale!r}."
+                f"`Gaussian(scale=...)` must be one of {', '.join(LOG_SIGMA)}, got {self.scale!r}."
             )
 
     @property
@@ -126,20 +126,20 @@ class Gaussian(Policy):
 
     def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
-        log_sigma = _LOG_SIGMA[self.scale](w["scale"])
+        log_sigma = LOG_SIGMA[self.scale](w["scale"])
         error = (action - w["mean"] @ self.features(state)) * jnp.exp(-log_sigma)
         return -jnp.sum(0.5 * error**2 + log_sigma) - 0.5 * self.n_actions * jnp.log(2 * jnp.pi)
 
     def sample(self, key: PRNGKeyArray, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
         """The mean plus independent noise."""
-        sigma = jnp.exp(_LOG_SIGMA[self.scale](w["scale"]))
+        sigma = jnp.exp(LOG_SIGMA[self.scale](w["scale"]))
         noise = jax.random.normal(key, (self.n_actions,))
         return w["mean"] @ self.features(state) + sigma * noise
 
     def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
         """The mean, then log sigma, whatever the scale block holds."""
         mean = w["mean"] @ self.features(state)
-        return jnp.concatenate([mean, _LOG_SIGMA[self.scale](w["scale"])])
+        return jnp.concatenate([mean, LOG_SIGMA[self.scale](w["scale"])])
 
     def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
         """See `diagonal_fisher`."""
@@ -167,16 +167,16 @@ class Gaussian(Policy):
         phi = jax.vmap(self.features)(pairs.states)
         error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
         variance = jnp.einsum("nj,njk->k", pairs.value, error**2) / pairs.value.sum()
-        return {"mean": mean, "scale": _FROM_VARIANCE[self.scale](variance)}
+        return {"mean": mean, "scale": FROM_VARIANCE[self.scale](variance)}
 
 
-_LOG_SIGMA: dict[str, Callable[[Array], Array]] = {
+LOG_SIGMA: dict[str, Callable[[Array], Array]] = {
     "log_sigma": lambda scale: scale,
     "precision": lambda scale: -0.5 * jnp.log(scale),
     "precision_root": lambda scale: -jnp.log(scale),
     "sigma": jnp.log,
 }
-_FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
+FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
     "log_sigma": lambda variance: 0.5 * jnp.log(variance),
     "precision": lambda variance: 1 / variance,
     "precision_root": lambda variance: 1 / jnp.sqrt(variance),

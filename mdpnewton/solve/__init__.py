@@ -6,7 +6,7 @@ silently: what was found, and what was done about it, stands in the report of ev
 
 from mdpnewton.solve.direct import Block, Dense, Diagonal
 from mdpnewton.solve.iterative import ConjugateGradient, SteepestDescent
-from mdpnewton.solve.report import Operator, Solver, SolveReport
+from mdpnewton.solve.report import Operator, Solver, SolveReport, inner, length, on_host
 
 __all__ = [
     "Block",
@@ -17,4 +17,7 @@ __all__ = [
     "SolveReport",
     "Solver",
     "SteepestDescent",
+    "inner",
+    "length",
+    "on_host",
 ]

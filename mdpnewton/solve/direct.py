@@ -9,7 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
-from mdpnewton.solve.report import Operator, Solver, SolveReport
+from mdpnewton.solve.report import Operator, Solver, SolveReport, length
 
 
 class Dense(Solver):
@@ -61,7 +61,7 @@ class Block(Solver):
             solved.append(x.reshape(leaf.shape))
             seen.append(what)
         x = jax.tree.unflatten(structure, solved)
-        return x, _report("block", seen, self.ridge, ravel_pytree(b)[0])
+        return x, _report("block", seen, self.ridge, b)
 
 
 class Diagonal(Solver):
@@ -139,12 +139,14 @@ def _solve_blocks(
     return jax.vmap(lambda m, r: _solve_symmetric(m, r, ridge, absolute))(blocks, rows)
 
 
-def _report(solver: str, seen: list[_Seen], ridge: float, b: Array) -> SolveReport:
-    def anywhere(name: str) -> bool:
-        return any(bool(jnp.any(getattr(part, name))) for part in seen)
+def _report(solver: str, found: list[_Seen], ridge: float, b: PyTree) -> SolveReport:
+    seen: list[Any] = [_Seen(*map(np.asarray, part)) for part in found]  # type: ignore[arg-type]
 
-    norm = float(jnp.linalg.norm(b))
-    error = sum(float(jnp.sum(part.error)) for part in seen) ** 0.5
+    def anywhere(name: str) -> bool:
+        return any(getattr(part, name).any() for part in seen)
+
+    norm = length(b)
+    error = float(sum(part.error.sum() for part in seen)) ** 0.5
     negative, singular = anywhere("negative"), anywhere("singular")
     ranked = (
         ("not finite", anywhere("broken")),
@@ -156,7 +158,7 @@ def _report(solver: str, seen: list[_Seen], ridge: float, b: Array) -> SolveRepo
         solver=solver,
         status=next((status for status, found in ranked if found), "solved"),
         residual=error / norm if norm > 0 else 0.0,
-        smallest_curvature=min(float(jnp.min(part.smallest)) for part in seen),
+        smallest_curvature=min(float(part.smallest.min()) for part in seen),
         negative_curvature=negative,
         singular=singular,
         ridge=ridge,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import equinox as eqx
+import jax
+import numpy as np
 from jaxtyping import Array, PyTree
 
 
@@ -72,3 +74,25 @@ class Solver(eqx.Module):
     @abstractmethod
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """The solution, always finite, and what was seen on the way."""
+
+
+def on_host(tree: PyTree) -> np.ndarray:
+    """All entries of a PyTree as one NumPy vector.
+
+    For the numbers that decide and are reported: ten times cheaper than an array operation of
+    JAX outside of compiled code.
+    """
+    leaves = [np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
+    return np.concatenate(leaves) if leaves else np.zeros(0)
+
+
+def inner(one: PyTree, other: PyTree) -> float:
+    """The inner product; infinite or NaN, without a warning, where the entries are."""
+    with np.errstate(all="ignore"):
+        return float(on_host(one) @ on_host(other))
+
+
+def length(tree: PyTree) -> float:
+    """The Euclidean norm, likewise."""
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(on_host(tree)))

@@ -1,0 +1,295 @@
+"""Exact evaluation of affine policies on linear-Gaussian MDPs, in time linear in the horizon."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree, Scalar
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.linear_gaussian import LinearGaussianMDP
+from mdpnewton.policies.affine import AffineGaussian, Deviation
+
+
+class LinearGaussianEvaluator:
+    r"""U and the exact measures behind gradient, H2, Fisher and EM, by one pass each way.
+
+    Its pairs are few: a measure that is known by mass, mean and covariance is replaced without
+    loss by 2d nodes, because the average of log pi is quadratic in the state. Forms with outer
+    products of scores (A1, H1) are quartic, and are refused: see `linear_gaussian_terms`.
+
+    Attributes:
+        mdp: The problem.
+        logarithm: Whether the objective is log U. Its gradient and H2 are those of U divided by
+            U, which may be 1e-49 on a plateau.
+    """
+
+    def __init__(self, mdp: LinearGaussianMDP, *, logarithm: bool = True):
+        if not isinstance(mdp, LinearGaussianMDP):
+            raise ValueError(
+                f"`LinearGaussianEvaluator(mdp)` needs a LinearGaussianMDP, got "
+                f"{type(mdp).__name__}."
+            )
+        self.mdp, self.logarithm = mdp, logarithm
+
+    def evaluate(self, key: Any, policy: AffineGaussian, w: PyTree) -> WeightedPairs:
+        """The weighted nodes at `w`; `key` is not used."""
+        self._check(policy)
+        pairs, objective = _evaluation(self.mdp, policy, w, self.logarithm)
+        return WeightedPairs(**pairs, objective=float(objective), averaged=True)
+
+    def objective(self, key: Any, policy: AffineGaussian, w: PyTree) -> float:
+        """log U, or U."""
+        self._check(policy)
+        return float(_objective(self.mdp, policy, w, self.logarithm))
+
+    def moments(self, policy: AffineGaussian, w: PyTree) -> "Moments":
+        """The measures at `w`, divided by U."""
+        self._check(policy)
+        return _moments(self.mdp, policy, w)
+
+    def _check(self, policy: Any) -> None:
+        shape = (self.mdp.n_actions, self.mdp.n_states)
+        if not isinstance(policy, AffineGaussian):
+            raise ValueError(
+                f"`LinearGaussianEvaluator` is exact for `AffineGaussian` alone, got "
+                f"{type(policy).__name__}."
+            )
+        if (policy.n_actions, policy.n_states) != shape:
+            raise ValueError(
+                f"`LinearGaussianEvaluator` got a policy with {policy.n_actions} actions of "
+                f"{policy.n_states} states for an MDP with {shape[0]} of {shape[1]}."
+            )
+
+
+class Measure(NamedTuple):
+    """A measure over states, by its mass, mean and covariance (both of the normed measure)."""
+
+    mass: Scalar
+    mean: Float[Array, " d"]
+    covariance: Float[Array, "d d"]
+
+
+class Moments(NamedTuple):
+    r"""What is known of the trajectories, with $\zeta = (a - Ks - m)/\sigma^2$.
+
+    Attributes:
+        log_objective: log U.
+        visited: States by p_gamma.
+        valued: States by p_gamma V / U.
+        drive: $E\zeta$ by p_gamma Q / U, normed.
+        covariance: $\mathrm{Cov}(\zeta, s)$ by the same.
+        gradient: Of log U in [K | m]: $E\zeta x^\top$, x = (s, 1).
+        excess: $E|\zeta|^2 - k/\sigma^2$ by p_gamma Q / U, not normed: twice the derivative of
+            log U in $\sigma^2$.
+    """
+
+    log_objective: Scalar
+    visited: Measure
+    valued: Measure
+    drive: Float[Array, " k"]
+    covariance: Float[Array, "k d"]
+    gradient: Float[Array, "k d+1"]
+    excess: Scalar
+
+
+class _Law(NamedTuple):
+    """Mean and covariance of the state at every step."""
+
+    mean: Float[Array, "H d"]
+    covariance: Float[Array, "H d d"]
+
+
+def log_objective(
+    mdp: LinearGaussianMDP, means: Float[Array, "H k d+1"], variances: Float[Array, " H"]
+) -> Scalar:
+    """log U of a policy that may change from step to step."""
+    rewards = _rewards(mdp, means, variances, _forward(mdp, means, variances))
+    return jax.nn.logsumexp(rewards.logarithm)
+
+
+def _forward(mdp: LinearGaussianMDP, means: Array, variances: Array) -> _Law:
+    def step(law: _Law, here: tuple[Array, Array]) -> tuple[_Law, _Law]:
+        mean, variance = here
+        loop = mdp.A + mdp.B @ mean[:, :-1]
+        after = _Law(
+            loop @ law.mean + mdp.B @ mean[:, -1],
+            loop @ law.covariance @ loop.T + variance * mdp.B @ mdp.B.T + mdp.noise,
+        )
+        return after, law
+
+    start = _Law(mdp.start_mean, mdp.start_covariance)
+    return jax.lax.scan(step, start, (means, variances))[1]
+
+
+class _Rewards(NamedTuple):
+    """For every step and reward: log of what is expected, and its derivatives in E z."""
+
+    logarithm: Float[Array, "H j"]
+    slope: Float[Array, "H j z"]
+    curvature: Float[Array, "H j z z"]  # without the square of the slope
+
+
+def _rewards(mdp: LinearGaussianMDP, means: Array, variances: Array, law: _Law) -> _Rewards:
+    d, k = mdp.n_states, mdp.n_actions
+
+    def one(mean: Array, variance: Array, m: Array, P: Array, M: Array, y: Array, L: Array) -> Any:
+        F = jnp.concatenate([jnp.eye(d), mean[:, :-1]])  # z = F s + (0, m) + noise of the action
+        nu = jnp.concatenate([m, mean @ jnp.append(m, 1.0)])
+        S = F @ P @ F.T + variance * jnp.diag(jnp.concatenate([jnp.zeros(d), jnp.ones(k)]))
+        root = jnp.linalg.cholesky(L + M @ S @ M.T)
+        error = jax.scipy.linalg.solve_triangular(root, y - M @ nu, lower=True)
+        seen = jax.scipy.linalg.solve_triangular(root, M, lower=True)
+        shrunk = jnp.log(jnp.diag(jnp.linalg.cholesky(L))).sum() - jnp.log(jnp.diag(root)).sum()
+        return shrunk - 0.5 * error @ error, seen.T @ error, -seen.T @ seen
+
+    by_reward = jax.vmap(one, in_axes=(None, None, None, None, 0, 0, 0))
+    by_step = jax.vmap(by_reward, in_axes=(0, 0, 0, 0, None, None, None))
+    logarithm, slope, curvature = by_step(
+        means,
+        variances,
+        law.mean,
+        law.covariance,
+        mdp.reward_map,
+        mdp.reward_target,
+        mdp.reward_covariance,
+    )
+    counted = mdp.schedule()[:, None] + jnp.log(mdp.reward_weight)
+    return _Rewards(logarithm + counted, slope, curvature)
+
+
+@eqx.filter_jit
+def _objective(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree, logarithm: bool) -> Array:
+    found = log_objective(mdp, *_repeated(mdp, policy, w))
+    return found if logarithm else jnp.exp(found)
+
+
+def _repeated(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[Array, Array]:
+    """The same gain, offset and variance at every step."""
+    variance = jnp.exp(2 * policy.log_sigma(w))
+    return (
+        jnp.broadcast_to(w["mean"], (mdp.horizon, *w["mean"].shape)),
+        jnp.full(mdp.horizon, variance),
+    )
+
+
+@eqx.filter_jit
+def _moments(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> Moments:
+    r"""The law of the states forward, then what the rewards to come say of each step, backward.
+
+    In the sense of a Bryson-Frazier smoother: $\lambda$ and $\Lambda$ are the slope and the
+    curvature in the mean state of what is still to come, over U. Under p_gamma V / U the state
+    of a step has mass W, first moment $P\lambda$ and second moment $WP + P\Lambda P$ about its
+    mean, and nothing is divided by sigma or inverted.
+    """
+    d, k = mdp.n_states, mdp.n_actions
+    means, variances = _repeated(mdp, policy, w)
+    law = _forward(mdp, means, variances)
+    rewards = _rewards(mdp, means, variances, law)
+    total = jax.nn.logsumexp(rewards.logarithm)
+    share = jnp.exp(rewards.logarithm - total)
+    slope = jnp.einsum("tj,tjz->tz", share, rewards.slope)
+    bent = rewards.curvature + rewards.slope[..., :, None] * rewards.slope[..., None, :]
+    bend = jnp.einsum("tj,tjyz->tyz", share, bent)
+
+    gain = w["mean"][:, :-1]
+    ahead = jnp.concatenate([mdp.A + mdp.B @ gain, mdp.B], axis=1)  # (s, noise) to the next s
+    here = jnp.block([[jnp.eye(d), jnp.zeros((d, k))], [gain, jnp.eye(k)]])  # ... to z
+
+    def step(later: tuple[Array, Array, Array], now: tuple[Array, Array, Array]) -> Any:
+        mass, costate, bent = later
+        share, slope, bend = now
+        mass = mass + share
+        costate = ahead.T @ costate + here.T @ slope
+        bent = ahead.T @ bent @ ahead + here.T @ bend @ here
+        return (mass, costate[:d], bent[:d, :d]), (mass, costate, bent)
+
+    nothing = (jnp.zeros(()), jnp.zeros(d), jnp.zeros((d, d)))
+    now = (share.sum(axis=1), slope, bend)
+    mass, costate, bent = jax.lax.scan(step, nothing, now, reverse=True)[1]
+
+    P = law.covariance
+    shift = jnp.einsum("tde,te->td", P, costate[:, :d])
+    spread = mass[:, None, None] * P + P @ bent[:, :d, :d] @ P
+    valued, about = _measure(mass, law.mean, shift, spread)
+    counted = mdp.discount ** jnp.arange(mdp.horizon, dtype=float)
+    visited, _ = _measure(counted, law.mean, jnp.zeros_like(law.mean), counted[:, None, None] * P)
+    drive = costate[:, d:]
+    with_state = jnp.einsum("tkd,tde->ke", bent[:, d:, :d], P)
+    gradient = with_state + drive.T @ law.mean
+    return Moments(
+        log_objective=total,
+        visited=visited,
+        valued=valued,
+        drive=drive.sum(axis=0) / valued.mass,
+        covariance=(with_state + drive.T @ about) / valued.mass,
+        gradient=jnp.concatenate([gradient, drive.sum(axis=0)[:, None]], axis=1),
+        excess=jnp.einsum("tkk->", bent[:, d:, d:]),
+    )
+
+
+def _measure(mass: Array, mean: Array, shift: Array, spread: Array) -> tuple[Measure, Array]:
+    """All steps as one measure, and the steps' means about its mean.
+
+    Args:
+        mass: Of each step.
+        mean: About which the next two are taken.
+        shift: First moment of each step, times its mass.
+        spread: Second moment of each step, times its mass.
+    """
+    total = mass.sum()
+    centre = (mass @ mean + shift.sum(axis=0)) / total
+    about = mean - centre
+    cross = about.T @ shift
+    square = spread.sum(axis=0) + (mass[:, None] * about).T @ about + cross + cross.T
+    return Measure(total, centre, square / total), about
+
+
+def _nodes(measure: Measure) -> tuple[Float[Array, "2d d"], Float[Array, "d d"]]:
+    """2d states of equal weight with that mean and covariance; and the root's inverse.
+
+    The root is taken of the correlations, so that states in different units keep their digits.
+    """
+    d = measure.mean.size
+    units = jnp.sqrt(jnp.diag(measure.covariance))
+    units = jnp.where(units > 0, units, 1.0)
+    values, vectors = jnp.linalg.eigh(measure.covariance / units / units[:, None])
+    roots = jnp.sqrt(jnp.maximum(values, 0.0))
+    inverse = jnp.where(values > 1e-15, 1 / jnp.where(values > 1e-15, roots, 1.0), 0.0)
+    out = d**0.5 * (units[:, None] * vectors * roots).T
+    return measure.mean + jnp.concatenate([out, -out]), vectors / units[:, None] * inverse
+
+
+@eqx.filter_jit
+def _evaluation(
+    mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree, logarithm: bool
+) -> tuple[dict[str, Any], Any]:
+    """The nodes of p Q, of p V with actions from the policy, and of p.
+
+    The weights of the advantage, p Q - p V, follow: the average of log pi is linear in them.
+    """
+    k, n = mdp.n_actions, 2 * mdp.n_states
+    found = _moments(mdp, policy, w)
+    variance = jnp.exp(2 * policy.log_sigma(w))
+    U = 1.0 if logarithm else jnp.exp(found.log_objective)
+    valued, inverse = _nodes(found.valued)
+    along = mdp.n_states**0.5 * (found.covariance @ inverse).T
+    residual = variance * (found.drive + jnp.concatenate([along, -along]))
+    explained = jnp.mean(jnp.sum(residual**2, axis=1)) / variance
+    excess = variance * (variance * found.excess / found.valued.mass - explained)
+    states = jnp.concatenate([valued, valued, _nodes(found.visited)[0]])
+    none, mass = jnp.zeros((n, 1)), jnp.full((n, 1), U * found.valued.mass / n)
+    pairs = {
+        "states": states,
+        "actions": Deviation(
+            at=jnp.broadcast_to(w["mean"], (3 * n, 1, *w["mean"].shape)),
+            log_sigma=jnp.full((3 * n, 1), policy.log_sigma(w)),
+            residual=jnp.concatenate([residual, jnp.zeros((2 * n, k))])[:, None],
+            excess=jnp.concatenate([jnp.full((n, 1), excess), none, none]),
+        ),
+        "occupancy": jnp.concatenate([none, none, jnp.full((n, 1), found.visited.mass / n)]),
+        "value": jnp.concatenate([mass, none, none]),
+        "advantage": jnp.concatenate([mass, -mass, none]),
+    }
+    return pairs, found.log_objective if logarithm else U

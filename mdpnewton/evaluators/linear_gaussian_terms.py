@@ -1,0 +1,61 @@
+"""The exact Hessian of a linear-Gaussian MDP and its parts, for short horizons."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from mdpnewton.curvature import curvature
+from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator, log_objective
+from mdpnewton.linear_gaussian import LinearGaussianMDP
+from mdpnewton.policies.affine import AffineGaussian
+
+
+def linear_gaussian_terms(
+    mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree
+) -> dict[str, Float[Array, "n n"]]:
+    r"""The parts of $\nabla\nabla^\top U / U$ over the flattened parameters, eqs. (17) to (20).
+
+    Let the policy have parameters of its own at every step. The blocks of the Hessian in the
+    parameters of one step, added up, are $H_1 + H_2 = A_1 + A_2$, whose moments are quartic; all
+    other blocks are $H_{12} + H_{12}^\top$. It takes time quadratic in the horizon.
+
+    Returns:
+        "hessian", "H1", "H2", "A1+A2" and "cross", which is $H_{12} + H_{12}^\top$.
+    """
+    hessian, diagonal = _blocks(mdp, policy, w)
+    pairs = LinearGaussianEvaluator(mdp).evaluate(None, policy, w)
+    second = curvature(policy, w, pairs, "H2").dense()
+    return {
+        "hessian": hessian,
+        "H1": diagonal - second,
+        "H2": second,
+        "A1+A2": diagonal,
+        "cross": hessian - diagonal,
+    }
+
+
+@eqx.filter_jit
+def _blocks(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[Array, Array]:
+    """The Hessian of U over U, and the sum of its blocks of single steps."""
+    flat, unravel = ravel_pytree(w)
+    repeated = jnp.broadcast_to(flat, (mdp.horizon, flat.size))
+
+    def objective(rows: Float[Array, "H n"]) -> Array:
+        ws = jax.vmap(unravel)(rows)
+        return log_objective(mdp, ws["mean"], jnp.exp(2 * jax.vmap(policy.log_sigma)(ws)))
+
+    def of_step(t: Array) -> Array:
+        return _bend(lambda v: objective(repeated.at[t].set(v)), flat)
+
+    whole = _bend(lambda v: objective(jnp.broadcast_to(v, repeated.shape)), flat)
+    return whole, jax.lax.map(of_step, jnp.arange(mdp.horizon)).sum(axis=0)
+
+
+def _bend(logarithm: Callable[[Array], Array], v: Array) -> Array:
+    """The Hessian of exp(f) over exp(f)."""
+    slope = jax.grad(logarithm)(v)
+    return jax.hessian(logarithm)(v) + jnp.outer(slope, slope)
