@@ -140,7 +140,7 @@ class StrongWolfe(StepRule):
             here: Point = size, line.objective(size), math.nan
             if here[1] == -math.inf:
                 wall = size
-            elif here[1] < line.start + self.fraction * size * line.slope or here[1] <= low[1]:
+            elif here[1] < line.start + self.fraction * size * line.slope or here[1] < low[1]:
                 high = (*here[:2], _slope(line, size))
             else:
                 here = (*here[:2], _slope(line, size))

@@ -1,4 +1,7 @@
-"""The experiments: each a module with a `Config`, its `SCALES`, `run`, `draw` and `table`."""
+"""The experiments: each a module with a `Config`, its `SCALES`, `run`, `draw` and `table`.
+
+One that makes more than figures has `pictures` too.
+"""
 
 import importlib
 from collections.abc import Callable
@@ -47,6 +50,12 @@ EXPERIMENTS = {
     "mccallum": Experiment("cross_term", "Figure 2b: H12 does not vanish", {"maze": "mccallum"}),
     "cartpole": Experiment("cartpole", "Figure 4a: swing-up, read literally and with the preset"),
     "navigation": Experiment("navigation", "Figure 4b: EM, natural and second Gauss-Newton"),
+    "manipulator-line-search": Experiment(
+        "manipulator", "Figure 5a, Table 1: exact directions and a line search"
+    ),
+    "manipulator-fixed-step": Experiment(
+        "manipulator", "Figure 5b: exact directions and a fixed step", {"steps": "fixed step"}
+    ),
     "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }
 

@@ -33,6 +33,14 @@ COLORS = {
     "monte_carlo_second_gauss_newton": "navy",
     "random": "tab:gray",
     "practical": "tab:orange",
+    "log_second_gauss_newton": "deepskyblue",
+    "log_natural": "darkkhaki",
+    "log_steepest": "lightgreen",
+    "second_gauss_newton_10": "deepskyblue",
+    "second_gauss_newton_30": "tab:blue",
+    "second_gauss_newton_100": "navy",
+    "natural_30": "tab:olive",
+    "long_mean_30": "tab:orange",
 }
 LABELS = {
     "steepest": "steepest ascent",
@@ -47,6 +55,14 @@ LABELS = {
     "monte_carlo_second_gauss_newton": "second Gauss-Newton, Monte Carlo",
     "random": "random direction",
     "practical": "practical preset",
+    "log_second_gauss_newton": "second Gauss-Newton on log U",
+    "log_natural": "natural gradient on log U",
+    "log_steepest": "steepest ascent on log U",
+    "second_gauss_newton_10": "second Gauss-Newton, step 10",
+    "second_gauss_newton_30": "second Gauss-Newton, step 30",
+    "second_gauss_newton_100": "second Gauss-Newton, step 100",
+    "natural_30": "natural gradient, step 30",
+    "long_mean_30": "mean step 30, EM's sigma",
 }
 
 

@@ -1,0 +1,289 @@
+"""The 3-link manipulator, Section 6.4, Figure 5 and Table 1: line search, and a fixed step size.
+
+Every direction is exact. Rewards are given as shares of the best that any method reached from the
+same start.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.domains.arm import Arm, simulate
+from mdpnewton.domains.manipulator import Manipulator, manipulator
+from mdpnewton.evaluators import LinearGaussianEvaluator
+from mdpnewton.experiments import Progress
+from mdpnewton.experiments.learning_curves import (
+    at_points,
+    draw_curves,
+    first_reaching,
+    median_reached,
+    shown_final,
+    summary,
+)
+from mdpnewton.experiments.timed_search import Way, timed_search
+from mdpnewton.line_searches import StrongWolfe
+from mdpnewton.methods import ExpectationMaximization, Method, Situation
+from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.report.tables import new_table
+from mdpnewton.solve import SolveReport
+from mdpnewton.steps import Constant, StepRule
+
+POINTS = 101  # of a curve
+DIVERGED = 0.5  # of its own best: a run that ends below
+
+
+class LongMean(Method):
+    """EM with a longer step of the mean; sigma follows EM's rule, and so stays positive.
+
+    Attributes:
+        factor: How much longer.
+    """
+
+    factor: float
+
+    def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
+        """See `Method`."""
+        step, report = ExpectationMaximization().direct(at)
+        return {**step, "mean": self.factor * step["mean"]}, report
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method with its step rule.
+
+    Attributes:
+        method: Gives the direction.
+        step: How far to go.
+        iterations: Share of `Config.iterations` that it gets.
+        logarithm: Whether the line search looks at log U instead of U.
+    """
+
+    method: str | Method
+    step: StepRule
+    iterations: float = 1.0
+    logarithm: bool = True
+
+
+WOLFE = StrongWolfe(initial="twice")
+BLOCK = "block_second_gauss_newton"
+EM = "expectation_maximization"
+ROWS = {
+    "line search": {
+        "second_gauss_newton": Row(BLOCK, WOLFE, logarithm=False),
+        "log_second_gauss_newton": Row(BLOCK, WOLFE),
+        "natural": Row("natural", WOLFE, logarithm=False),
+        "log_natural": Row("natural", WOLFE),
+        "expectation_maximization": Row(EM, Constant(1.0), 3.0),
+        "steepest": Row("steepest", WOLFE, 2.0, logarithm=False),
+        "log_steepest": Row("steepest", WOLFE, 2.0),
+    },
+    "fixed step": {
+        "second_gauss_newton_30": Row(BLOCK, Constant(30.0)),
+        "second_gauss_newton_10": Row(BLOCK, Constant(10.0)),
+        "second_gauss_newton_100": Row(BLOCK, Constant(100.0)),
+        "long_mean_30": Row(LongMean(30.0), Constant(1.0)),
+        "expectation_maximization": Row(EM, Constant(1.0)),
+        "natural_30": Row("natural", Constant(30.0), logarithm=False),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        steps: "line search" or "fixed step".
+        runs: Problems, each with its start, target and first parameters.
+        iterations: Of a method; under line search EM gets three times and steepest ascent twice
+            as many.
+        links: N.
+        horizon: H.
+    """
+
+    steps: str = "line search"
+    runs: int = 2
+    iterations: int = 25
+    links: int = 3
+    horizon: int = 100
+
+
+SCALES = {
+    "quick": Config(),
+    "laptop": Config(runs=24, iterations=1000),
+    "paper": Config(runs=100, iterations=1000),
+}
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Shares of the best reward against iterations and seconds, for every method."""
+    if config.steps not in ROWS:
+        raise ValueError(f"--set steps={config.steps}: must be one of {', '.join(ROWS)}")
+    rows = ROWS[config.steps]
+    ways: dict[str, list[Way]] = {name: [] for name in rows}
+    best, poses = [], []
+    for number in range(config.runs):
+        problem = manipulator(seed + number, config.links, config.horizon)
+        for position, name in enumerate(rows):
+            progress(number * len(rows) + position, config.runs * len(rows), "searches")
+            ways[name].append(searched(problem, rows[name], config.iterations, warm=number == 0))
+        ended = {name: found[-1] for name, found in ways.items()}
+        best.append(max(way.objective.max() for way in ended.values()))
+        poses.append(max(ended.values(), key=lambda way: way.objective[-1]).w["mean"])
+    methods = {name: _summary(found, best, rows[name], config) for name, found in ways.items()}
+    results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
+    results["seeds"] = [seed, seed + config.runs - 1]
+    if config.steps == "fixed step":
+        results["to_reach_em"] = _to_reach_em(ways)
+    # The problem whose best policy is best, for the pictures
+    place = int(np.argmax(best))
+    results["shown"] = {"seed": seed + place, "mean": np.asarray(poses[place]).tolist()}
+    return results
+
+
+def searched(problem: Manipulator, row: Row, iterations: int, *, warm: bool = False) -> Way:
+    """One search from the problem's first parameters; values of U, whatever it looked at."""
+    evaluator = LinearGaussianEvaluator(problem.mdp, logarithm=row.logarithm)
+    limit = round(row.iterations * iterations)
+    found = timed_search(
+        evaluator, problem.policy, problem.w, row.method, row.step, limit, warm=warm
+    )
+    return replace(found, objective=np.exp(found.objective)) if row.logarithm else found
+
+
+def _summary(ways: list[Way], best: list[float], row: Row, config: Config) -> dict[str, Any]:
+    shares = [way.objective / top for way, top in zip(ways, best, strict=True)]
+    length = round(row.iterations * config.iterations)
+    clock = np.unique(np.linspace(0, length, POINTS).round().astype(int))
+    curves = [at_points(clock.tolist(), range(len(share)), share.tolist()) for share in shares]
+    until = float(np.median([way.seconds[-1] for way in ways]))
+    times = np.linspace(0, until, POINTS)
+    by_time = [
+        at_points(times.tolist(), way.seconds.tolist(), share.tolist())
+        for way, share in zip(ways, shares, strict=True)
+    ]
+    return {
+        **summary(clock, curves),
+        "time_curve": summary(times, by_time)["curve"],
+        "final_shares": [float(share[-1]) for share in shares],
+        "iterations_at_stop": [len(share) - 1 for share in shares],
+        "iterations_to_90_percent": [_first(share, 0.90) for share in shares],
+        "iterations_to_95_percent": [_first(share, 0.95) for share in shares],
+        "seconds": [float(way.seconds[-1]) for way in ways],
+        "diverged": sum(_diverged(way) for way in ways),
+        "refused": sum(way.refused for way in ways),
+        "monotone": sum(
+            bool((np.diff(way.objective) > -1e-9 * way.objective[1:]).all()) for way in ways
+        ),
+        "log10_sigma": [float(np.asarray(way.w["scale"]) / np.log(10)) for way in ways],
+    }
+
+
+def _first(share: np.ndarray, level: float) -> int | None:
+    return first_reaching(range(len(share)), share, level)
+
+
+def _diverged(way: Way) -> bool:
+    return bool(way.objective[-1] < DIVERGED * way.objective.max())
+
+
+def _to_reach_em(ways: dict[str, list[Way]]) -> dict[str, Any]:
+    """What second Gauss-Newton needs to get where EM ends, as a share of what EM took."""
+    iterations, seconds = [], []
+    pairs = zip(ways["second_gauss_newton_30"], ways["expectation_maximization"], strict=True)
+    for way, em in pairs:
+        reached = np.flatnonzero(way.objective >= em.objective[-1])
+        if reached.size:
+            iterations.append(int(reached[0]) / (len(em.objective) - 1))
+            seconds.append(float(way.seconds[reached[0]] / em.seconds[-1]))
+    return {
+        "runs": len(iterations),
+        "iterations": float(np.median(iterations)) if iterations else None,
+        "seconds": float(np.median(seconds)) if seconds else None,
+    }
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """Figure 5: shares of the best reward against iterations, and against time."""
+    figure, axes = new_figure(1, 2, sharey=True)
+    methods = results["methods"]
+    draw_curves(axes[0], methods)
+    timed = {name: {"curve": found["time_curve"]} for name, found in methods.items()}
+    draw_curves(axes[1], timed)
+    axes[0].set_xlabel("iteration")
+    axes[1].set_xlabel("seconds of processor time")
+    axes[0].set_ylabel("share of the best reward")
+    for axis in axes:
+        axis.set_xscale("symlog", linthresh=10 if axis is axes[0] else 0.1)
+        axis.set_ylim(-0.02, 1.02)
+        axis.set_xlim(left=0)
+    axes[0].legend(loc="upper left")
+    axes[0].set_title(f"{config.links}-link manipulator, {config.steps}")
+    axes[1].set_title(f"{len(results['best'])} runs, mean and standard error")
+    return {"manipulator": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """Where each method ends, how soon it is close to the best, and when it stopped."""
+    shown = new_table(
+        "Manipulator: share of the best reward; iterations to 90 % and 95 % of it (median)",
+        "method",
+        "final",
+        "to 90 %",
+        "to 95 %",
+        "end",
+        "fell",
+    )
+    shown.columns[0].min_width = 18
+    for name, found in results["methods"].items():
+        shown.add_row(
+            LABELS[name],
+            shown_final(found, 2),
+            _needed(found["iterations_to_90_percent"]),
+            _needed(found["iterations_to_95_percent"]),
+            f"{np.mean(found['iterations_at_stop']):.0f}",
+            f"{found['diverged']}",
+        )
+    reach = results.get("to_reach_em")
+    if reach and reach["iterations"] is not None:
+        shown.caption = (
+            f"Step 30 is where EM ends after {100 * reach['iterations']:.1f} % of EM's iterations "
+            f"and {100 * reach['seconds']:.1f} % of its time (medians of {reach['runs']} runs)."
+        )
+    return shown
+
+
+def _needed(iterations: Sequence[int | None]) -> str:
+    """The median over all runs, and how many got there."""
+    median, count = median_reached(iterations), sum(n is not None for n in iterations)
+    if count == len(iterations):
+        return f"{median:.0f}"
+    return f"{'-' if median is None else f'{median:.0f}'} ({count}/{len(iterations)})"
+
+
+def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
+    """The nonlinear arm under the best policy's mean and the linearising torque, PNG and GIF."""
+    from mdpnewton.report.arm import arm_film, arm_picture
+
+    mean = np.asarray(results["shown"]["mean"])
+    links = len(mean)
+    problem = manipulator(results["shown"]["seed"], links)
+    arm = Arm.uniform(links)
+    still = np.zeros(links)
+    command = jax.tree_util.Partial(_command, jax.numpy.asarray(mean))
+    states = simulate(arm, command, problem.start, still, problem.dt, problem.mdp.horizon)
+    paths = [folder / "arm.png", folder / "arm.gif"]
+    arm_picture(paths[0], arm, states, problem.target)
+    arm_film(paths[1], arm, states, problem.target)
+    return paths
+
+
+def _command(mean: Array, step: Any, state: Array) -> Array:
+    return mean[:, :-1] @ state + mean[:, -1]

@@ -1,0 +1,153 @@
+"""The manipulator: the published problem, its searches, and the arm behind it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mdpnewton as mn
+from mdpnewton.domains.arm import Arm, simulate
+from mdpnewton.domains.manipulator import manipulator
+from mdpnewton.experiments import EXPERIMENTS
+from mdpnewton.experiments.manipulator import ROWS, searched
+
+FIELDS = (
+    *("A", "B", "noise", "start_mean", "start_covariance"),
+    *("reward_map", "reward_target", "reward_covariance"),
+)
+NAMES = ("manipulator-line-search", "manipulator-fixed-step")
+
+
+def test_the_starts_are_the_published_ones():
+    """log10 U at the start: median -7, from -49 to -2.5 over seeds 0 to 23."""
+    logs = []
+    for seed in range(24):
+        one = manipulator(seed)
+        evaluator = mn.LinearGaussianEvaluator(one.mdp)
+        logs.append(evaluator.objective(None, one.policy, one.w) / np.log(10))
+    assert np.median(logs) == pytest.approx(-7, abs=0.5)
+    assert min(logs) == pytest.approx(-49, abs=0.5)
+    assert max(logs) == pytest.approx(-2.5, abs=0.3)
+
+
+def test_second_gauss_newton_escapes_the_plateau_within_30_steps():
+    for seed in range(4):
+        way = searched(manipulator(seed), ROWS["fixed step"]["second_gauss_newton_30"], 30)
+        assert way.objective[-1] > 1e3 * way.objective[0], seed
+
+
+def test_mean_steps_with_em_sigma_rise_in_every_step():
+    for seed in range(3):
+        way = searched(manipulator(seed), ROWS["fixed step"]["long_mean_30"], 40)
+        assert (np.diff(way.objective) >= -1e-12 * way.objective[1:]).all(), seed
+
+
+def test_no_nan_from_any_start():
+    """Targets so far away that U is below 1e-300, and sigmas from large to none."""
+    for far in (10.0, 30.0, 300.0):
+        for sigma in (10.0, 1e-3, 1e-8):
+            one = manipulator(0)
+            mdp = mn.LinearGaussianMDP(
+                *(getattr(one.mdp, name) for name in ("A", "B", "noise")),
+                start_mean=np.r_[np.full(3, far), np.zeros(3)],
+                start_covariance=one.mdp.start_covariance,
+                reward_map=one.mdp.reward_map,
+                reward_target=one.mdp.reward_target,
+                reward_covariance=one.mdp.reward_covariance,
+                horizon=100,
+            )
+            w = one.policy.parameters(np.zeros((3, 6)), np.zeros(3), sigma)
+            for logarithm in (True, False):
+                for method in ("block_second_gauss_newton", "natural", "steepest"):
+                    found = mn.search(
+                        mn.LinearGaussianEvaluator(mdp, logarithm=logarithm),
+                        one.policy,
+                        w,
+                        method,
+                        mn.StrongWolfe(initial="twice"),
+                        iterations=3,
+                        gradient_tolerance=-1.0,
+                    )
+                    assert np.isfinite(found.objective)
+                    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found.w))
+
+
+def test_the_linear_model_is_the_nonlinear_arm_under_the_linearising_torque():
+    one = manipulator(3)
+    mean = one.w["mean"] - jnp.eye(3, 7)  # a spring on the angles
+    states = simulate(
+        Arm.uniform(3),
+        jax.tree_util.Partial(lambda m, t, s: m[:, :-1] @ s + m[:, -1], mean),
+        one.start,
+        np.zeros(3),
+        one.dt,
+        100,
+    )
+    linear = np.asarray(one.mdp.start_mean)
+    for state in np.asarray(states)[1:]:
+        action = np.asarray(mean[:, :-1]) @ linear + np.asarray(mean[:, -1])
+        linear = np.asarray(one.mdp.A) @ linear + np.asarray(one.mdp.B) @ action
+        np.testing.assert_allclose(state, linear, rtol=1e-9, atol=1e-9)
+
+
+def test_rewards_at_the_end_only_are_maximised_too():
+    one = manipulator(5, links=2, horizon=20, at_end=True)
+    evaluator = mn.LinearGaussianEvaluator(one.mdp)
+    found = mn.search(
+        evaluator,
+        one.policy,
+        one.w,
+        "block_second_gauss_newton",
+        mn.StrongWolfe(initial="twice"),
+        iterations=30,
+    )
+    assert found.objective > evaluator.objective(None, one.policy, one.w) + 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_experiments_run_at_small_scale(name, tmp_path):
+    row = EXPERIMENTS[name]
+    config = row.config("quick", {"runs": "2", "iterations": "6", "links": "2", "horizon": "30"})
+    module = row.load()
+    results = module.run(config, 0, lambda *_: None)
+    assert set(results["methods"]) == set(ROWS[config.steps])
+    for found in results["methods"].values():
+        assert 0 <= found["final"]["mean"] <= 1
+        assert found["monotone"] + found["diverged"] <= 4
+    assert module.draw(results, config)
+    assert module.table(results).row_count == len(results["methods"])
+
+
+def test_bad_models_are_refused_in_one_line():
+    one = manipulator(0).mdp
+    good = {
+        name: np.array(getattr(one, name))
+        for name in [
+            "A",
+            "B",
+            "noise",
+            "start_mean",
+            "start_covariance",
+            "reward_map",
+            "reward_target",
+            "reward_covariance",
+        ]
+    } | {"horizon": 5}
+    crooked = good["noise"] + np.triu(np.ones((6, 6)), 1)
+    for changes, message in (
+        ({"A": np.eye(5)}, r"needs shape"),
+        ({"B": np.zeros(6)}, r"needs 2 dimension"),
+        ({"noise": crooked}, r"not symmetric"),
+        ({"noise": -np.eye(6)}, r"positive semidefinite"),
+        ({"reward_covariance": np.zeros((1, 9, 9))}, r"positive definite"),
+        ({"start_mean": np.full(6, np.nan)}, r"NaN or infinite"),
+        ({"horizon": 0}, r"at least 1"),
+        ({"discount": 1.5}, r"within"),
+        ({"reward_weight": [-1.0]}, r"must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mn.LinearGaussianMDP(**(good | changes))
+    with pytest.raises(ValueError, match="needs a gain"):
+        mn.AffineGaussian(3, 6).parameters(np.zeros((6, 3)), np.zeros(3), 0.1)
+    with pytest.raises(ValueError, match="must be positive"):
+        mn.AffineGaussian(3, 6).parameters(np.zeros((3, 6)), np.zeros(3), 0.0)
