@@ -129,11 +129,14 @@ def _run(options: argparse.Namespace) -> None:
     with figure_style():
         figures = module.draw(results, config)
     write_run(folder, {**about, "settings": asdict(config)}, results, figures)
+    pictures = [folder / f"{figure}.png" for figure in figures]
+    if hasattr(module, "pictures"):
+        pictures += module.pictures(results, folder)
     if options.json:
         print(to_json(results), end="")
         return
     _show(module.table(results))
-    shown = ", ".join(str(folder / f"{figure}.png") for figure in figures)
+    shown = ", ".join(map(str, pictures))
     print(f"figure: {shown}\nresults: {folder / 'results.json'}")
 
 
