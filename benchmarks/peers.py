@@ -37,7 +37,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,133 +45,20 @@ import equinox as eqx
 import gymnasium
 import jax
 import numpy as np
+from peers_report import Curve, draw, held, show, summary, ticks
+from peers_tasks import DISCOUNT, LEARNERS, OURS, SWING_UP, TASKS, Learner, Options, Task
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mdpnewton.report.figures import figure_style, new_figure
-from mdpnewton.report.tables import new_table
 from mdpnewton.training import Training, begin, proceed, simulator_of
 
-Curve = tuple[np.ndarray, np.ndarray]  # transitions, scores
 Act = Callable[[np.ndarray], np.ndarray]  # observations of several episodes to their actions
-Options = dict[str, Any]
 
-OURS, DISCOUNT, COPIES = "mdpnewton", 0.99, 4
+COPIES = 4
 FIRST_SEED, EVALUATION_SEED = 100, 10_000
 HINT = (
     "peers.py needs PyTorch and Stable-Baselines3: pip install torch stable-baselines3 sb3-contrib "
     "'gymnasium[classic-control,mujoco]'"
-)
-
-
-@dataclass(frozen=True)
-class Task:
-    """An environment, its budget of transitions, and how a policy is scored in it.
-
-    Attributes:
-        id: Gymnasium's.
-        title: For the figure.
-        goal: The score to reach.
-        budget: Transitions of a run.
-        budgets: Other budgets of single learners.
-        tuning: Transitions of a run that picks a configuration.
-        clock: Transitions between evaluations.
-        episodes: Of an evaluation.
-        discount: Of the score.
-        floor: Where the figure begins.
-    """
-
-    id: str
-    title: str
-    goal: float
-    budget: int = 30_000
-    budgets: dict[str, int] = field(default_factory=dict)
-    tuning: int = 10_000
-    clock: int = 2_000
-    episodes: int = 10
-    discount: float = 1.0
-    floor: float = 0.0
-
-    def transitions(self, learner: str) -> int:
-        """The budget of a learner."""
-        return self.budgets.get(learner, self.budget)
-
-
-@dataclass(frozen=True)
-class Learner:
-    """A row of the comparison.
-
-    Attributes:
-        name: `OURS`, or that of the class.
-        color: In the figure.
-        seeds: How many are reported.
-        grid: The configurations tried on the swing-up.
-        default: The library's own, tried elsewhere.
-        only: The environments it runs in, all if empty.
-    """
-
-    name: str
-    color: str
-    seeds: int = 5
-    grid: tuple[Options, ...] = ()
-    default: Options = field(default_factory=dict)
-    only: tuple[str, ...] = ()
-
-
-SWING_UP = "mdpnewton/CartPoleSwingUp-v0"
-TASKS = (
-    Task(
-        SWING_UP,
-        "cart-pole swing-up",
-        goal=45.0,
-        budget=60_000,
-        budgets={OURS: 25_000, "SAC": 10_000},
-        tuning=40_000,
-        clock=400,
-        episodes=20,
-        discount=DISCOUNT,
-    ),
-    Task("mdpnewton/Navigation-v0", "navigation", goal=48.0),
-    Task(
-        "Pendulum-v1",
-        "Pendulum-v1",
-        goal=-200.0,
-        budgets={"SAC": 6_000},
-        tuning=30_000,  # after 10,000 all configurations look alike
-        floor=-1600.0,
-    ),
-    Task("InvertedPendulum-v5", "InvertedPendulum-v5", goal=950.0, episodes=5),
-    Task("CartPole-v1", "CartPole-v1", goal=475.0, budget=20_000, episodes=5),
-)
-LEARNERS = (
-    Learner(OURS, "tab:blue"),
-    Learner(
-        "PPO",
-        "tab:orange",
-        grid=tuple(
-            {"n_steps": n, "learning_rate": rate, "normalize": True}
-            for n in (400, 2000)
-            for rate in (3e-4, 1e-3)
-        ),
-        default={"n_steps": 2048, "learning_rate": 3e-4, "normalize": False},
-    ),
-    Learner(
-        "TRPO",
-        "tab:green",
-        grid=tuple(
-            {"n_steps": n, "target_kl": kl, "normalize": True}
-            for n in (400, 2000)
-            for kl in (0.01, 0.05)
-        ),
-        default={"n_steps": 2048, "target_kl": 0.01, "normalize": False},
-    ),
-    Learner(
-        "SAC",
-        "tab:purple",
-        seeds=3,
-        grid=({"learning_rate": 1e-3},),
-        only=(SWING_UP, "Pendulum-v1"),
-    ),
 )
 
 
@@ -360,7 +247,7 @@ class Bench:
         tried = []
         for options in candidates:
             curves = [self.run(task, learner, seed, options, budget) for seed in seeds]
-            score = float(np.mean([held(c, _grid(task, budget)).mean() for c in curves]))
+            score = float(np.mean([held(c, ticks(task, budget)).mean() for c in curves]))
             tried.append({"options": options, "score": score, "seeds": list(seeds)})
         return sorted(tried, key=lambda one: -one["score"])
 
@@ -381,58 +268,6 @@ def _name(task: Task, learner: str, seed: int, options: Options, budget: int) ->
     text = json.dumps([how, options, budget], sort_keys=True)
     mark = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{learner}-{task.id.rpartition('/')[2]}-{seed}-{mark}"
-
-
-# Summaries
-
-
-def _grid(task: Task, budget: int) -> np.ndarray:
-    return np.arange(0, budget + 1, task.clock)
-
-
-def held(curve: Curve, x: np.ndarray) -> np.ndarray:
-    """The scores at x, each held until the next."""
-    at, scores = curve
-    return scores[np.searchsorted(at, x, side="right") - 1]
-
-
-def to_goal(curve: Curve, goal: float) -> int | None:
-    """The transitions after which the score was first at the goal."""
-    at, scores = curve
-    reached = np.flatnonzero(scores >= goal)
-    return int(at[reached[0]]) if reached.size else None
-
-
-def spread(values: np.ndarray) -> np.ndarray:
-    """Standard errors over the first axis."""
-    return values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0 * values[0]
-
-
-def summary(task: Task, budget: int, curves: Sequence[Curve]) -> dict[str, Any]:
-    """Curve, final score and transitions to the goal of one learner's seeds."""
-    x = _grid(task, budget)
-    along = np.array([held(curve, x) for curve in curves])
-    final = np.array([curve[1][-1] for curve in curves])
-    return {
-        "budget": budget,
-        "curve": {
-            "x": x.tolist(),
-            "mean": along.mean(axis=0).round(4).tolist(),
-            "stderr": spread(along).round(4).tolist(),
-        },
-        "final": {
-            "mean": round(float(final.mean()), 4),
-            "stderr": round(float(spread(final)), 4),
-            "runs": final.round(4).tolist(),
-        },
-        "transitions_to_goal": [to_goal(curve, task.goal) for curve in curves],
-    }
-
-
-def median_to_goal(method: dict[str, Any]) -> float:
-    """The median over seeds, infinite if half of them never reached it."""
-    reached = [np.inf if x is None else x for x in method["transitions_to_goal"]]
-    return float(np.quantile(reached, 0.5, method="higher"))
 
 
 def rows(tasks: Sequence[Task], learners: Sequence[Learner]) -> Iterator[tuple[Task, Learner]]:
@@ -464,82 +299,6 @@ def measure(
                 found |= {"configuration": options, "tried": tried if len(tried) > 1 else []}
             entry["methods"][learner.name] = found
     return results
-
-
-# What is shown
-
-
-def show(results: dict[str, Any]) -> None:
-    """Print a table an environment; `over ours`: transitions to the goal over those of `train`."""
-    heads = ("seeds", "budget", "to goal, median", "reached", "final", "over ours")
-    for environment, entry in results.items():
-        table = new_table(f"{environment}, goal {entry['goal']:g}", "learner", *heads)
-        methods, digits = entry["methods"], 0 if abs(entry["goal"]) >= 100 else 1
-        own = median_to_goal(methods[OURS]) if OURS in methods else np.nan
-        for name, method in methods.items():
-            median, final = median_to_goal(method), method["final"]
-            reached = [x is not None for x in method["transitions_to_goal"]]
-            table.add_row(
-                name,
-                str(len(reached)),
-                f"{method['budget']:,}",
-                _transitions(median, method["budget"]),
-                f"{np.mean(reached):.0%}",
-                f"{final['mean']:.{digits}f} ± {final['stderr']:.{digits}f}",
-                _ratio(median, own, method["budget"]),
-            )
-        Console().print(table)
-
-
-def _transitions(median: float, budget: int) -> str:
-    return f"{median:,.0f}" if np.isfinite(median) else f"> {budget:,}"
-
-
-def _ratio(median: float, own: float, budget: int) -> str:
-    if not np.isfinite(own) or own == 0:
-        return "-"
-    return f"{median / own:.1f}" if np.isfinite(median) else f"> {budget / own:.1f}"
-
-
-def draw(results: dict[str, Any], tasks: Sequence[Task], folder: Path) -> None:
-    """Learning curves, a panel an environment: means and standard errors over seeds."""
-    with figure_style():
-        columns = min(len(tasks), 2 if len(tasks) == 4 else 3)
-        figure, axes = new_figure(-(-len(tasks) // columns), columns, squeeze=False)
-        panels, handles = axes.ravel(), {}
-        for axis, task in zip(panels, tasks, strict=False):
-            _panel(axis, task, results[task.id])
-            handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-        for axis in panels[len(tasks) :]:
-            axis.axis("off")
-        order = sorted(handles, key="goal".__eq__)  # the goal comes last
-        figure.legend(
-            [handles[name] for name in order],
-            order,
-            loc="outside lower center",
-            ncols=len(order),
-            fontsize=10,
-        )
-        for kind in ("png", "svg"):
-            metadata = {"Date": None} if kind == "svg" else {}
-            figure.savefig(folder / f"peers.{kind}", dpi=130, metadata=metadata)
-
-
-def _panel(axis: Any, task: Task, entry: dict[str, Any]) -> None:
-    colors = {learner.name: learner.color for learner in LEARNERS}
-    for name, method in entry["methods"].items():
-        x = np.array(method["curve"]["x"]) / 1000
-        mean, error = (np.array(method["curve"][key]) for key in ("mean", "stderr"))
-        axis.plot(x, mean, color=colors[name], label=name, zorder=3 if name == OURS else 2)
-        axis.fill_between(x, mean - error, mean + error, color=colors[name], alpha=0.2, lw=0)
-    axis.axhline(entry["goal"], color="0.4", ls="--", lw=1, label="goal")
-    axis.set(title=task.title, xlabel="transitions, thousands", ylabel=_score(task))
-    axis.set_ylim(bottom=task.floor)
-    axis.set_xlim(left=0)
-
-
-def _score(task: Task) -> str:
-    return "return" if task.discount == 1.0 else f"return, discounted by {task.discount:g}"
 
 
 def parsed() -> argparse.Namespace:
