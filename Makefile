@@ -49,7 +49,9 @@ clean:
 # The results and figures that the documentation shows.
 figures: setup
 	$(BIN)/mdpnewton run demo --scale laptop --seed 100 --out docs/results/demo
-	for name in offset cartpole navigation; do \
+	for name in offset cartpole navigation manipulator-fixed-step; do \
 	  $(BIN)/mdpnewton run $$name --scale laptop --seed 100 --out docs/results/$$name || exit 1; done
+	$(BIN)/mdpnewton run manipulator-line-search --scale laptop --seed 100 --set runs=16 \
+	  --out docs/results/manipulator-line-search
 	for name in invariance hallway mccallum; do \
 	  $(BIN)/mdpnewton run $$name --scale paper --seed 100 --out docs/results/$$name || exit 1; done

@@ -10,6 +10,7 @@ of the distribution they stand for, and |.| its norm. `FORMS` is the table of th
 weights c, and the numbers h, o and g. The paper's have g = 0.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -126,8 +127,8 @@ class Curvature(eqx.Module):
     def differenced(self, epsilon: float = 1e-6) -> Callable[[PyTree], PyTree]:
         """The product by a difference of gradients, eqs. (57) and (58).
 
-        Paper: epsilon is a small constant. Here: it is scaled by the norms of `w` and of the
-        vector, because with a constant the error depends on both.
+        Paper: epsilon is constant. Here: scaled by the norms of `w` and of the vector, because
+        otherwise the error depends on both.
         """
         gradient = jax.grad(self.surrogate)
         flat, unravel = ravel_pytree(self.w)
@@ -179,9 +180,7 @@ class Curvature(eqx.Module):
         found = []
         for position, leaf in enumerate(leaves):
             inner = leaf.shape[self.policy.independent_axes :]
-            size = 1
-            for length in inner:
-                size *= length
+            size = math.prod(inner)
 
             # Blocks that never meet are probed together: one product a column of a block.
             def column(e: Array, position: int = position, inner: Any = inner) -> Array:
@@ -284,12 +283,7 @@ def curvature(policy: Policy, w: PyTree, pairs: WeightedPairs, form: str | Form)
                 f"`Form(weights, hessian, outer, output)`."
             )
         form = FORMS[form]
-    if pairs.averaged and form.outer:
-        raise ValueError(
-            "this evaluation knows averages of log pi, not of products of scores; use H2, A2, V2 "
-            "or 'fisher', or for a LinearGaussianMDP `linear_gaussian_terms`."
-        )
-    weights = getattr(pairs, form.weights)
+    weights = pairs.weights(form.weights, squares=form.outer != 0)
     h, o, g = _products(form[1:], (weights, weights, weights.sum(axis=1)))
     return Curvature(
         policy=policy,

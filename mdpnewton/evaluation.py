@@ -70,6 +70,15 @@ class WeightedPairs(eqx.Module):
                         f"`occupancy`, got shape {leaf.shape}."
                     )
 
+    def weights(self, name: str, *, squares: bool) -> Float[Array, "n k"]:
+        """The weights of that name, for a form that has squares of scores or that has none."""
+        if self.averaged and squares:
+            raise ValueError(
+                "this evaluation knows averages of log pi, not of squares of scores; use H2, A2, "
+                "V2 or 'fisher', or for a LinearGaussianMDP `linear_gaussian_terms`."
+            )
+        return getattr(self, name)
+
     @property
     def baseline(self) -> Float[Array, "n k"]:
         """p_gamma(s, a) V(s), eq. (45)."""

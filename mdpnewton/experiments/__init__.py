@@ -51,10 +51,10 @@ EXPERIMENTS = {
     "cartpole": Experiment("cartpole", "Figure 4a: swing-up, read literally and with the preset"),
     "navigation": Experiment("navigation", "Figure 4b: EM, natural and second Gauss-Newton"),
     "manipulator-line-search": Experiment(
-        "manipulator", "Figure 5a, Table 1: exact directions and a line search"
+        "manipulator", "Figure 6a, Table 1: exact directions and a line search"
     ),
     "manipulator-fixed-step": Experiment(
-        "manipulator", "Figure 5b: exact directions and a fixed step", {"steps": "fixed step"}
+        "manipulator", "Figure 6b: exact directions and a fixed step", {"steps": "fixed step"}
     ),
     "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }

@@ -1,4 +1,4 @@
-"""The 3-link manipulator, Section 6.4, Figure 5 and Table 1: line search, and a fixed step size.
+"""The 3-link manipulator, Section 6.4, Figure 6 and Table 1: line search, and a fixed step size.
 
 Every direction is exact. Rewards are given as shares of the best that any method reached from the
 same start.
@@ -211,7 +211,7 @@ def _to_reach_em(ways: dict[str, list[Way]]) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Figure 5: shares of the best reward against iterations, and against time."""
+    """Figure 6: shares of the best reward against iterations, and against time."""
     figure, axes = new_figure(1, 2, sharey=True)
     methods = results["methods"]
     draw_curves(axes[0], methods)
