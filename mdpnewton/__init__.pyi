@@ -10,6 +10,7 @@ from .evaluators import (
     LinearGaussianEvaluator,
     MonteCarlo,
     NetworkCritic,
+    QuadraticEvaluator,
     linear_gaussian_terms,
 )
 from .hessian import (
@@ -58,6 +59,7 @@ from .policies import (
     mlp,
 )
 from .presets import PRACTICAL, Preset
+from .quadratic import QuadraticMDP
 from .search import Record, SearchResult, search
 from .simulators import (
     CompiledSimulator,
@@ -86,6 +88,7 @@ __all__ = [
     # the problem
     "FiniteMDP",
     "LinearGaussianMDP",
+    "QuadraticMDP",
     "ClosedLoop",
     "Simulator",
     "Spaces",
@@ -122,6 +125,7 @@ __all__ = [
     "WeightedPairs",
     "FiniteEvaluator",
     "LinearGaussianEvaluator",
+    "QuadraticEvaluator",
     "MonteCarlo",
     "ActorCritic",
     "CompatibleCritic",

@@ -13,7 +13,8 @@ PACKAGE = Path(mdpnewton.__file__).parent
 # A module may import from its own layer's name and from those that stand before it.
 LAYERS = (
     {"version", "threads"},
-    {"mdp"},
+    {"mdp", "linear_gaussian"},
+    {"quadratic"},
     {"closed_loop"},
     {"evaluation"},
     {"policies"},
@@ -27,11 +28,12 @@ LAYERS = (
     {"bound"},
     {"divergence"},
     {"methods", "steps"},
-    {"trust_region"},
+    {"trust_region", "line_searches"},
     {"search"},
     {"presets"},
     {"training"},
     {"analysis"},
+    {"linear_gaussian_analysis"},
     {"report"},
     {"runs"},
     {"experiments"},

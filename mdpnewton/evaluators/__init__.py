@@ -7,6 +7,7 @@ from mdpnewton.evaluators.episodic import MonteCarlo
 from mdpnewton.evaluators.finite import FiniteEvaluator
 from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
 from mdpnewton.evaluators.linear_gaussian_terms import linear_gaussian_terms
+from mdpnewton.evaluators.quadratic import QuadraticEvaluator
 
 __all__ = [
     "ActorCritic",
@@ -17,5 +18,6 @@ __all__ = [
     "LinearGaussianEvaluator",
     "MonteCarlo",
     "NetworkCritic",
+    "QuadraticEvaluator",
     "linear_gaussian_terms",
 ]
