@@ -136,7 +136,7 @@ def ours(task: Task, budget: int, seed: int, clock: Clock) -> Curve:
     training = begin(simulator_of(task.id), "rbf", seed)
 
     def act(seen: np.ndarray) -> np.ndarray:
-        actions = np.asarray(_modes(training.policy, training.w, seen.astype(float)))
+        actions = np.asarray(_modes(training.policy, training.best, seen.astype(float)))
         return actions if training.simulator.spaces.actions else np.clip(actions, -1.0, 1.0)
 
     def see(training: Training) -> None:

@@ -185,7 +185,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         from mdpnewton.simulators import GymnasiumSimulator
 
         stage = GymnasiumSimulator(environment_id(about["environment"]), unit_actions=True)
-        frames = stage.frames(jax.random.key(options.seed), training.policy, training.w)
+        frames = stage.frames(jax.random.key(options.seed), training.policy, training.best)
         results["animation"] = str(options.run / "episode.gif")
         save_animation(options.run / "episode.gif", frames)
     if options.json:

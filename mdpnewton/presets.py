@@ -51,6 +51,8 @@ class Preset:
             a length that depends on neither the scale nor the offset of the rewards. Near an
             optimum, where the gradient is noise, this keeps steps small.
         tolerance: A step is taken back if the batch return fell by more standard errors.
+        remembered: What is played is the best of the points after the last so many iterations,
+            by return less its standard error: the newest one may be a lucky draw.
     """
 
     discount: float = 0.99
@@ -69,6 +71,7 @@ class Preset:
     divergence: float = 0.2
     largest: float = 100.0
     tolerance: float = 1.0
+    remembered: int = 5
 
 
 PRACTICAL = Preset()

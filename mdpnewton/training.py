@@ -48,7 +48,8 @@ class Training:
         features: Of the critic, and of the policy unless it is a network; fixed after the
             first batch.
         policy: The policy.
-        w: The parameters.
+        w: The parameters, as they are on the way.
+        recent: The last points, each with a lower bound of its return.
         evaluator: Holds the batches and the critic.
         iteration: How many are done.
         history: One entry an iteration.
@@ -63,13 +64,21 @@ class Training:
     policy: Policy
     w: PyTree
     evaluator: ActorCritic
+    recent: list[tuple[float, PyTree]] = field(default_factory=list)
     iteration: int = 0
     history: list[Progress] = field(default_factory=list)
     status: str = "new"
 
+    @property
+    def best(self) -> PyTree:
+        """The parameters to use: of the last points the one that is surely good."""
+        if not self.recent:
+            return self.w
+        return max(reversed(self.recent), key=lambda point: point[0])[1]
+
     def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
-        """Episodes of the most probable actions."""
-        return self.simulator.play(key, self.policy, self.w, episodes, greedy=True)
+        """Episodes of the most probable actions of the best parameters."""
+        return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
 
 
 def train(
@@ -184,6 +193,8 @@ def proceed(
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
+        mean, error = evaluator.here
+        training.recent = [*training.recent, (mean - error, w)][-preset.remembered :]
         newest = float(evaluator.memory.batches[-1].returns().mean())
         training.history.append(Progress(evaluator.memory.transitions, newest, record))
         stop = callback is not None and callback(training) is True

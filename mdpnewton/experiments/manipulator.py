@@ -81,8 +81,8 @@ ROWS = {
         "natural": Row("natural", WOLFE, logarithm=False),
         "log_natural": Row("natural", WOLFE),
         "expectation_maximization": Row(EM, Constant(1.0), 3.0),
-        "steepest": Row("steepest", WOLFE, 2.0, logarithm=False),
-        "log_steepest": Row("steepest", WOLFE, 2.0),
+        "steepest": Row("steepest", WOLFE, logarithm=False),
+        "log_steepest": Row("steepest", WOLFE),
     },
     "fixed step": {
         "second_gauss_newton_30": Row(BLOCK, Constant(30.0)),
@@ -102,8 +102,7 @@ class Config:
     Attributes:
         steps: "line search" or "fixed step".
         runs: Problems, each with its start, target and first parameters.
-        iterations: Of a method; under line search EM gets three times and steepest ascent twice
-            as many.
+        iterations: Of a method; beside a line search EM, which has none, gets three times as many.
         links: N.
         horizon: H.
     """

@@ -46,6 +46,7 @@ def save_training(path: Path, training: Training, environment: str, method: str)
         "policy": training.policy,
         "w": training.w,
         "critic": evaluator.critic,
+        **{f"recent{n}": w for n, (_, w) in enumerate(training.recent)},
         **{f"batch{n}": batch for n, batch in enumerate(evaluator.memory.batches)},
     }
     arrays = {
@@ -64,6 +65,7 @@ def save_training(path: Path, training: Training, environment: str, method: str)
         "iteration": training.iteration,
         "transitions": evaluator.memory.transitions,
         "batches": len(evaluator.memory.batches),
+        "recent": [bound for bound, _ in training.recent],
         "here": evaluator.here,
         "returned_to": evaluator.returned_to,
         "digest": _digest(arrays),
@@ -89,6 +91,10 @@ def load_training(path: Path) -> tuple[Training, dict[str, Any]]:
         training.features = _filled(training.features, arrays, "features")
         training.policy = _filled(training.policy, arrays, "policy")
         training.w = _filled(training.w, arrays, "w")
+        training.recent = [
+            (bound, _filled(training.w, arrays, f"recent{n}"))
+            for n, bound in enumerate(about["recent"])
+        ]
         evaluator.critic = _filled(evaluator.critic, arrays, "critic")
         evaluator.memory.batches = [
             _filled(sample, arrays, f"batch{n}", shapes=False) for n in range(about["batches"])
