@@ -1,7 +1,5 @@
 """The exact Hessian of a linear-Gaussian MDP and its parts, for short horizons."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -40,22 +38,24 @@ def linear_gaussian_terms(
 
 @eqx.filter_jit
 def _blocks(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[Array, Array]:
-    """The Hessian of U over U, and the sum of its blocks of single steps."""
+    """The Hessian of U over U, and the sum of its blocks of single steps.
+
+    Both are sums of blocks of one matrix, in the parameters of all steps.
+    """
     flat, unravel = ravel_pytree(w)
-    repeated = jnp.broadcast_to(flat, (mdp.horizon, flat.size))
+    shape = (mdp.horizon, flat.size)
 
     def objective(rows: Float[Array, "H n"]) -> Array:
         ws = jax.vmap(unravel)(rows)
         return log_objective(mdp, ws["mean"], jnp.exp(2 * jax.vmap(policy.log_sigma)(ws)))
 
-    def of_step(t: Array) -> Array:
-        return _bend(lambda v: objective(repeated.at[t].set(v)), flat)
+    slope, product = jax.linearize(jax.grad(objective), jnp.broadcast_to(flat, shape))
 
-    whole = _bend(lambda v: objective(jnp.broadcast_to(v, repeated.shape)), flat)
-    return whole, jax.lax.map(of_step, jnp.arange(mdp.horizon)).sum(axis=0)
+    def of_step(t: Array) -> tuple[Array, Array]:
+        along = jnp.zeros((flat.size, *shape)).at[:, t].set(jnp.eye(flat.size))
+        columns = jax.vmap(product)(along)  # of the step's parameters, (n, H, n)
+        columns = columns + slope[t][:, None, None] * slope  # of U instead of log U, over U
+        return columns.sum(axis=1), columns[:, t]
 
-
-def _bend(logarithm: Callable[[Array], Array], v: Array) -> Array:
-    """The Hessian of exp(f) over exp(f)."""
-    slope = jax.grad(logarithm)(v)
-    return jax.hessian(logarithm)(v) + jnp.outer(slope, slope)
+    whole, own = jax.lax.map(of_step, jnp.arange(mdp.horizon))
+    return whole.sum(axis=0), own.sum(axis=0)
