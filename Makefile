@@ -42,6 +42,7 @@ benchmark: setup
 	$(BIN)/python benchmarks/simulators.py
 	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/cg.py
+	$(BIN)/python benchmarks/linear_gaussian.py
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache

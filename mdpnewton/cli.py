@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--json", action="store_true", help="print results.json and nothing else")
     running.set_defaults(command=_run)
 
-    analyzing = commands.add_parser("analyze", help="every term of the Hessian of a finite MDP")
+    analyzing = commands.add_parser("analyze", help="the curvature of a policy on your own MDP")
     analyzing.add_argument("model", type=Path, metavar="MODEL.npz", help="see docs/analyze.md")
     analyzing.add_argument("--out", type=Path, help="folder for the figure and results.json")
     analyzing.add_argument("--json", action="store_true", help="print JSON and nothing else")
@@ -141,31 +142,46 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _analyze(options: argparse.Namespace) -> None:
-    from mdpnewton.analysis import analyze
-    from mdpnewton.report.analysis import analysis_table, as_json
     from mdpnewton.report.figures import figure_style
-    from mdpnewton.report.matrices import draw_terms
     from mdpnewton.runs.folder import prepare, to_json, write_run
     from mdpnewton.runs.models import load_model
 
-    mdp, policy, w = load_model(options.model)
+    model = load_model(options.model)
     folder = options.out
     if folder is None and not options.json:
         folder = Path("runs") / f"analyze-{options.model.stem}"
     if folder is not None:
         prepare(folder)
-    found = analyze(mdp, policy, w)
-    content = as_json(found)
+    content, table, name, draw = _analysis(*model)
     if folder is not None:
         about = {"command": "analyze", "model": options.model.name, "version": __version__}
         with figure_style():
-            figure = draw_terms(found)
-        write_run(folder, about, content, {"hessian": figure})
+            figure = draw()
+        write_run(folder, about, content, {name: figure})
     if options.json:
         print(to_json(content), end="")
         return
-    _show(analysis_table(found))
-    print(f"figure: {folder / 'hessian.png'}\nresults: {folder / 'results.json'}")
+    _show(table)
+    print(f"figure: {folder / f'{name}.png'}\nresults: {folder / 'results.json'}")
+
+
+def _analysis(mdp: Any, policy: Any, w: Any) -> tuple[dict[str, Any], Any, str, Callable[[], Any]]:
+    """As JSON, as a table, and as a picture: its name, and how it is drawn."""
+    from mdpnewton.linear_gaussian import LinearGaussianMDP
+
+    if isinstance(mdp, LinearGaussianMDP):
+        from mdpnewton.linear_gaussian_analysis import analyze_linear_gaussian
+        from mdpnewton.report import linear_gaussian as report
+
+        linear = analyze_linear_gaussian(mdp, policy, w)
+        draw = partial(report.draw, linear)
+        return report.as_json(linear), report.table(linear), "linear-gaussian", draw
+    from mdpnewton.analysis import analyze
+    from mdpnewton.report.analysis import analysis_table, as_json
+    from mdpnewton.report.matrices import draw_terms
+
+    finite = analyze(mdp, policy, w)
+    return as_json(finite), analysis_table(finite), "hessian", partial(draw_terms, finite)
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -138,11 +138,11 @@ def _rewards(mdp: LinearGaussianMDP, means: Array, variances: Array, law: _Law) 
         F = jnp.concatenate([jnp.eye(d), mean[:, :-1]])  # z = F s + (0, m) + noise of the action
         nu = jnp.concatenate([m, mean @ jnp.append(m, 1.0)])
         S = F @ P @ F.T + variance * jnp.diag(jnp.concatenate([jnp.zeros(d), jnp.ones(k)]))
-        root = jnp.linalg.cholesky(L + M @ S @ M.T)
-        error = jax.scipy.linalg.solve_triangular(root, y - M @ nu, lower=True)
-        seen = jax.scipy.linalg.solve_triangular(root, M, lower=True)
-        shrunk = jnp.log(jnp.diag(jnp.linalg.cholesky(L))).sum() - jnp.log(jnp.diag(root)).sum()
-        return shrunk - 0.5 * error @ error, seen.T @ error, -seen.T @ seen
+        both = jnp.concatenate([(y - M @ nu)[:, None], M], axis=1)
+        volume, white = _whitened(L + M @ S @ M.T, both)
+        error, seen = white[:, 0], white[:, 1:]
+        shrunk = _whitened(L, both[:, :0])[0] - volume
+        return 0.5 * shrunk - 0.5 * error @ error, seen.T @ error, -seen.T @ seen
 
     by_reward = jax.vmap(one, in_axes=(None, None, None, None, 0, 0, 0))
     by_step = jax.vmap(by_reward, in_axes=(0, 0, 0, 0, None, None, None))
@@ -157,6 +157,23 @@ def _rewards(mdp: LinearGaussianMDP, means: Array, variances: Array, law: _Law) 
     )
     counted = mdp.schedule()[:, None] + jnp.log(mdp.reward_weight)
     return _Rewards(logarithm + counted, slope, curvature)
+
+
+def _whitened(C: Float[Array, "r r"], X: Float[Array, "r n"]) -> tuple[Scalar, Array]:
+    """log |C| and the rows of chol(C)^-1 X, by elimination; C is positive definite.
+
+    Not by LAPACK: when several of its batched solves run side by side, as the derivatives of this
+    have them do, those of jaxlib 0.10 can wait for each other for ever.
+    """
+    rows = jnp.arange(len(C))
+
+    def eliminate(left: Array, row: Array) -> tuple[Array, tuple[Array, Array]]:
+        pivot, chosen = left[row, row], left[row]
+        factors = jnp.where(rows > row, left[:, row] / pivot, 0.0)
+        return left - factors[:, None] * chosen, (jnp.log(pivot), chosen / jnp.sqrt(pivot))
+
+    logarithms, white = jax.lax.scan(eliminate, jnp.concatenate([C, X], axis=1), rows)[1]
+    return logarithms.sum(), white[:, len(C) :]
 
 
 @eqx.filter_jit
@@ -273,12 +290,13 @@ def _evaluation(
     found = _moments(mdp, policy, w)
     variance = jnp.exp(2 * policy.log_sigma(w))
     U = 1.0 if logarithm else jnp.exp(found.log_objective)
-    valued, inverse = _nodes(found.valued)
+    measures = jax.tree.map(lambda *parts: jnp.stack(parts), found.valued, found.visited)
+    (valued, visited), (inverse, _) = jax.vmap(_nodes)(measures)  # one batch of eigenvectors
     along = mdp.n_states**0.5 * (found.covariance @ inverse).T
     residual = variance * (found.drive + jnp.concatenate([along, -along]))
     explained = jnp.mean(jnp.sum(residual**2, axis=1)) / variance
     excess = variance * (variance * found.excess / found.valued.mass - explained)
-    states = jnp.concatenate([valued, valued, _nodes(found.visited)[0]])
+    states = jnp.concatenate([valued, valued, visited])
     none, mass = jnp.zeros((n, 1)), jnp.full((n, 1), U * found.valued.mass / n)
     pairs = {
         "states": states,

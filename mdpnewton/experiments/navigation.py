@@ -138,7 +138,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
-        axis.set_ylim(0, 60)
+        axis.set_ylim(0, 65)
         axis.legend(loc="lower right")
     axes[0].set_ylabel("return over 80 steps")
     return {"navigation": figure}
