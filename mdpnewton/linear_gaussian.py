@@ -86,14 +86,7 @@ class LinearGaussianMDP(eqx.Module):
             "reward_covariance": (spreads, (j, r, r)),
             "reward_weight": (weight, (j,)),
         }
-        for name, (array, shape) in arrays.items():
-            if array.shape != shape:
-                raise ValueError(
-                    f"`LinearGaussianMDP({name}=...)` needs shape {shape} to fit A {A.shape}, B "
-                    f"{B.shape} and {j} reward(s), got {array.shape}."
-                )
-            if not np.isfinite(array).all():
-                raise ValueError(f"`LinearGaussianMDP({name}=...)` has NaN or infinite entries.")
+        check_fit("LinearGaussianMDP", arrays, f"A {A.shape}, B {B.shape} and {j} reward(s)")
         check_covariance("LinearGaussianMDP(noise=...)", arrays["noise"][0])
         check_covariance("LinearGaussianMDP(start_covariance=...)", arrays["start_covariance"][0])
         for spread in spreads:
@@ -134,6 +127,17 @@ class LinearGaussianMDP(eqx.Module):
         error = self.reward_map @ jnp.concatenate([state, action]) - self.reward_target
         solved = jnp.linalg.solve(self.reward_covariance, error[..., None])[..., 0]
         return jnp.sum(self.reward_weight * jnp.exp(-0.5 * jnp.sum(error * solved, axis=1)))
+
+
+def check_fit(call: str, arrays: dict[str, tuple[np.ndarray, tuple[int, ...]]], to: str) -> None:
+    """A ValueError unless every array has its shape and is finite."""
+    for name, (array, shape) in arrays.items():
+        if array.shape != shape:
+            raise ValueError(
+                f"`{call}({name}=...)` needs shape {shape} to fit {to}, got {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"`{call}({name}=...)` has NaN or infinite entries.")
 
 
 def check_covariance(where: str, matrix: np.ndarray, *, definite: bool = False) -> None:

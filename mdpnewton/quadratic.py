@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from mdpnewton.linear_gaussian import check_covariance
+from mdpnewton.linear_gaussian import check_covariance, check_fit
 
 
 class QuadraticMDP(eqx.Module):
@@ -57,7 +57,7 @@ class QuadraticMDP(eqx.Module):
                     f"{array.shape}."
                 )
         d, k = A.shape[0], B.shape[1]
-        arrays = {
+        given = {
             "A": (A, (d, d)),
             "B": (B, (d, k)),
             "state_cost": (state_cost, (d, d)),
@@ -66,15 +66,9 @@ class QuadraticMDP(eqx.Module):
             "start_mean": (start_mean, (d,)),
             "start_covariance": (start_covariance, (d, d)),
         }
-        for name, (given, shape) in arrays.items():
-            array = np.asarray(given, dtype=float)
-            if array.shape != shape:
-                raise ValueError(
-                    f"`QuadraticMDP({name}=...)` needs shape {shape} to fit A {A.shape} and B "
-                    f"{B.shape}, got {array.shape}."
-                )
-            if not np.isfinite(array).all():
-                raise ValueError(f"`QuadraticMDP({name}=...)` has NaN or infinite entries.")
+        arrays = {name: (np.asarray(x, dtype=float), shape) for name, (x, shape) in given.items()}
+        check_fit("QuadraticMDP", arrays, f"A {A.shape} and B {B.shape}")
+        for name, (array, _) in arrays.items():
             if name in ("state_cost", "action_cost", "noise", "start_covariance"):
                 where = f"QuadraticMDP({name}=...)"
                 check_covariance(where, array, definite=name == "action_cost")
