@@ -70,8 +70,8 @@ LITERAL = {
     "monte_carlo_second_gauss_newton": Row(Precondition("H2", SOLVER), 64.0, "monte_carlo"),
 }
 # Rows of the practical part, and the method of `train` behind each. For natural gradient the
-# limit of the step was tuned for this problem (none, 2, 4, 8; seeds 0 to 5); the other settings
-# that were tried for the others were no better than the preset's, see the page.
+# limit of the step was tuned for this problem (none, 2, 4, 8; seeds 0 to 5); what was
+# tried for the others is on the page.
 PREFIX = "practical_"
 PRACTICAL = {
     "practical": "second_gauss_newton",

@@ -130,20 +130,31 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     best, poses = [], []
     for number in range(config.runs):
         problem = manipulator(seed + number, config.links, config.horizon)
-        for position, name in enumerate(rows):
-            progress(number * len(rows) + position, config.runs * len(rows), "searches")
-            ways[name].append(searched(problem, rows[name], config.iterations, warm=number == 0))
-        ended = {name: found[-1] for name, found in ways.items()}
+        ended: dict[str, Way] = {}
+        try:
+            for position, (name, row) in enumerate(rows.items()):
+                progress(number * len(rows) + position, config.runs * len(rows), "searches")
+                ended[name] = searched(problem, row, config.iterations, warm=number == 0)
+        except KeyboardInterrupt:  # what is complete is kept
+            if not best:
+                raise
+            break
+        for name, way in ended.items():
+            ways[name].append(way)
         best.append(max(way.objective.max() for way in ended.values()))
         poses.append(max(ended.values(), key=lambda way: way.objective[-1]).w["mean"])
     methods = {name: _summary(found, best, rows[name], config) for name, found in ways.items()}
     results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
-    results["seeds"] = [seed, seed + config.runs - 1]
+    results["seeds"] = [seed, seed + len(best) - 1]
     if config.steps == "fixed step":
         results["to_reach_em"] = _to_reach_em(ways)
     # The problem whose best policy is best, for the pictures
     place = int(np.argmax(best))
-    results["shown"] = {"seed": seed + place, "mean": np.asarray(poses[place]).tolist()}
+    results["shown"] = {
+        "seed": seed + place,
+        "horizon": config.horizon,
+        "mean": np.asarray(poses[place]).tolist(),
+    }
     return results
 
 
@@ -273,7 +284,7 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
 
     mean = np.asarray(results["shown"]["mean"])
     links = len(mean)
-    problem = manipulator(results["shown"]["seed"], links)
+    problem = manipulator(results["shown"]["seed"], links, results["shown"]["horizon"])
     arm = Arm.uniform(links)
     still = np.zeros(links)
     command = jax.tree_util.Partial(_command, jax.numpy.asarray(mean))
