@@ -127,7 +127,8 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         raise ValueError(f"--set steps={config.steps}: must be one of {', '.join(ROWS)}")
     rows = ROWS[config.steps]
     ways: dict[str, list[Way]] = {name: [] for name in rows}
-    best, poses = [], []
+    best: list[float] = []
+    poses: list[Any] = []
     for number in range(config.runs):
         problem = manipulator(seed + number, config.links, config.horizon)
         ended: dict[str, Way] = {}
