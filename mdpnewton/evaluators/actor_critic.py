@@ -27,6 +27,10 @@ class ActorCritic:
     The evaluation has `value` = p (V + A), for H2 by the estimated Q, and `state_value` = V, for
     V2: the value-weighted matrix whose weights are non-negative once the least V is taken off.
 
+    With `discounted_occupancy=False` a state counts alike whenever it is visited, gamma only
+    shortens the sight of the advantages, and the objective is the undiscounted return: steps are
+    judged by what the gradient climbs.
+
     Attributes:
         critic: The last fit.
         memory: The batches.
@@ -65,7 +69,7 @@ class ActorCritic:
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w`, fit the critic to all batches, and weigh their pairs."""
         batch = self.memory.play(key, policy, w)
-        return self._weighed(policy, w, *estimated_return(batch, self.discount))
+        return self._weighed(policy, w, *self._judged(batch))
 
     def revisit(
         self, key: PRNGKeyArray, policy: Any, w: PyTree, mean: float, error: float
@@ -79,7 +83,7 @@ class ActorCritic:
         if (mean, error) != known[:2]:
             known = Visited(mean, error)
         if known.returns % 2:
-            known = known.joined(estimated_return(self.memory.play(key, policy, w), self.discount))
+            known = known.joined(self._judged(self.memory.play(key, policy, w)))
         self.returned_to = known._replace(returns=known.returns + 1)
         return self._weighed(policy, w, known.mean, known.error)
 
@@ -88,8 +92,16 @@ class ActorCritic:
         return self._weighed(policy, w, *self.here)
 
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
-        """The mean discounted return of a fresh batch, which is not kept."""
-        return self.memory.fresh_return(key, policy, w, self.discount)
+        """The mean return of a fresh batch, which is not kept."""
+        return self.memory.fresh_return(key, policy, w, self.occupancy_discount)
+
+    @property
+    def occupancy_discount(self) -> float:
+        """Of the states' weights, and so of the return that the gradient climbs."""
+        return self.discount if self.discounted_occupancy else 1.0
+
+    def _judged(self, batch: Trajectories) -> tuple[float, float]:
+        return estimated_return(batch, self.occupancy_discount)
 
     def _weighed(self, policy: Any, w: PyTree, mean: float, error: float) -> WeightedPairs:
         self.here = (mean, error)
@@ -98,7 +110,7 @@ class ActorCritic:
         traces = ratios if self.unbiased_reuse else jnp.minimum(ratios, 1.0)
         self.critic = self.critic.fitted(data, self.discount, traces)
         found = _advantages(self.critic, data, traces, self.discount, self.trace)
-        discount = self.discount if self.discounted_occupancy else 1.0
+        discount = self.occupancy_discount
         if self.unbiased_reuse:
             occupancy, trusted = reached(data, ratios, discount), jnp.ones_like(ratios)
         else:
