@@ -43,6 +43,7 @@ benchmark: setup
 	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/cg.py
 	$(BIN)/python benchmarks/linear_gaussian.py
+	$(BIN)/python benchmarks/controllers.py
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache
@@ -50,7 +51,7 @@ clean:
 # The results and figures that the documentation shows.
 figures: setup
 	$(BIN)/mdpnewton run demo --scale laptop --seed 100 --out docs/results/demo
-	for name in offset cartpole navigation manipulator-fixed-step; do \
+	for name in offset cartpole navigation manipulator-fixed-step fsc; do \
 	  $(BIN)/mdpnewton run $$name --scale laptop --seed 100 --out docs/results/$$name || exit 1; done
 	$(BIN)/mdpnewton run manipulator-line-search --scale laptop --seed 100 --set runs=16 \
 	  --out docs/results/manipulator-line-search

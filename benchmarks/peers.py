@@ -64,7 +64,7 @@ HINT = (
 
 def quick(task: Task) -> Task:
     """The task with budgets for a smoke run."""
-    return replace(task, budget=2_400, budgets={}, tuning=800, clock=800, episodes=2)
+    return replace(task, budget=2_400, budgets={}, tuning=800, clock=800, episodes=2, more_seeds=0)
 
 
 # Scores
@@ -289,7 +289,7 @@ def measure(
         for task, learner in rows(tasks, learners):
             tried = bench.tuned(task, learner, swing_up)
             budget, options = task.transitions(learner.name), tried[0]["options"]
-            seeds = range(FIRST_SEED, FIRST_SEED + learner.seeds)
+            seeds = range(FIRST_SEED, FIRST_SEED + learner.seeds + task.more_seeds)
             curves = [bench.run(task, learner.name, seed, options, budget) for seed in seeds]
             entry = results.setdefault(
                 task.id, {"budget": task.budget, "goal": task.goal, "methods": {}}

@@ -1,10 +1,12 @@
 from .analysis import Analysis, analyze, value_consistency
 from .closed_loop import ClosedLoop
-from .curvature import FORMS, Curvature, Form, curvature, gradient, surrogate
-from .evaluation import Evaluation, Evaluator, WeightedPairs
+from .controller_search import Restarts, search_controllers
+from .curvature import Curvature, curvature, gradient, surrogate
+from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from .evaluators import (
     ActorCritic,
     CompatibleCritic,
+    ControllerEvaluator,
     FiniteEvaluator,
     LinearCritic,
     LinearGaussianEvaluator,
@@ -12,7 +14,9 @@ from .evaluators import (
     NetworkCritic,
     QuadraticEvaluator,
     linear_gaussian_terms,
+    random_starts,
 )
+from .forms import FORMS, Form
 from .hessian import (
     PolicyHessian,
     cross_term,
@@ -39,6 +43,7 @@ from .policies import (
     AffineGaussian,
     Categorical,
     Deviation,
+    FiniteStateController,
     Gaussian,
     Gibbs,
     LinearGaussian,
@@ -58,6 +63,7 @@ from .policies import (
     gibbs_over_successors,
     mlp,
 )
+from .pomdp import FinitePOMDP, product_mdp
 from .presets import PRACTICAL, Preset
 from .quadratic import QuadraticMDP
 from .search import Record, SearchResult, search
@@ -89,6 +95,8 @@ __all__ = [
     "FiniteMDP",
     "LinearGaussianMDP",
     "QuadraticMDP",
+    "FinitePOMDP",
+    "product_mdp",
     "ClosedLoop",
     "Simulator",
     "Spaces",
@@ -103,6 +111,7 @@ __all__ = [
     "Gibbs",
     "gibbs_over_successors",
     "TabularSoftmax",
+    "FiniteStateController",
     "LinearGaussian",
     "LinearSoftmax",
     "Gaussian",
@@ -123,7 +132,9 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "WeightedPairs",
+    "AccumulatedMatrices",
     "FiniteEvaluator",
+    "ControllerEvaluator",
     "LinearGaussianEvaluator",
     "QuadraticEvaluator",
     "MonteCarlo",
@@ -180,6 +191,9 @@ __all__ = [
     "Record",
     "SearchResult",
     "search",
+    "random_starts",
+    "search_controllers",
+    "Restarts",
     "Preset",
     "PRACTICAL",
     "Training",

@@ -1,18 +1,17 @@
-"""The command line: `mdpnewton list`, `run`, `analyze`, `train`, `evaluate`.
+"""The command line: `mdpnewton list`, `run`, `analyze`, and what the other `cli_` files add.
 
 Nothing heavy is imported before it is needed: `--help` answers at once.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mdpnewton.cli_train import add_commands
+from mdpnewton import cli_solve, cli_tetris, cli_train
 from mdpnewton.version import __version__
 
 SCALES = ("quick", "laptop", "paper")
@@ -88,7 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     analyzing.add_argument("--out", type=Path, help="folder for the figure and results.json")
     analyzing.add_argument("--json", action="store_true", help="print JSON and nothing else")
     analyzing.set_defaults(command=_analyze)
-    add_commands(commands)
+    for other in (cli_train, cli_solve, cli_tetris):
+        other.add_commands(commands)
     return parser
 
 
@@ -120,12 +120,13 @@ def _run(options: argparse.Namespace) -> None:
     row = EXPERIMENTS[name]
     module, config = row.load(), row.config(options.scale, changes)
     from mdpnewton.report.figures import figure_style
+    from mdpnewton.report.progress import progress_bar
     from mdpnewton.runs.folder import prepare, to_json, write_run
 
     folder = options.out or Path("runs") / f"{name}-{options.scale}-{seed}"
     prepare(folder)
     about = {"experiment": name, "scale": options.scale, "seed": seed, "version": __version__}
-    with _progress(name, quiet=options.json) as progress:
+    with progress_bar(name, quiet=options.json) as progress:
         results = {**about, **module.run(config, seed, progress)}
     with figure_style():
         figures = module.draw(results, config)
@@ -195,27 +196,3 @@ def _show(renderable: Any) -> None:
     from rich.console import Console
 
     Console().print(renderable)
-
-
-@contextmanager
-def _progress(title: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error, where there is a terminal to see it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=quiet or not console.is_terminal
-    ) as bar:
-        task = bar.add_task(title, total=None)
-
-        def report(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"{title}: {what}")
-
-        yield report

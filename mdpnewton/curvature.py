@@ -6,14 +6,14 @@ With x_i(v) = log pi(a_i|s_i; v) - log pi(a_i|s_i; w) and weights c_i, the one f
 
 whose Hessian at v = w is sum_i c_i (h grad grad' log pi_i + o grad log pi_i grad' log pi_i
 - g J_i' F_i J_i): z_i are the policy's outputs in s_i, J_i their Jacobian, F_i the Fisher matrix
-of the distribution they stand for, and |.| its norm. `FORMS` is the table of the matrices: which
+of the distribution they stand for, and |.| its norm. `forms.py` has the table of matrices: which
 weights c, and the numbers h, o and g. The paper's have g = 0.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,33 +21,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Scalar
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, WeightedPairs
+from mdpnewton.forms import FORMS, Form
 from mdpnewton.policies import Policy
-
-
-class Form(NamedTuple):
-    """Which weights, and how much of each second-order term, make a matrix."""
-
-    weights: str
-    hessian: float = 1.0
-    outer: float = 0.0
-    output: float = 0.0
-
-
-FORMS = {
-    "H1": Form("value", 0.0, 1.0),  # eq. (18)
-    "H2": Form("value", 1.0, 0.0),  # eq. (19); minus it preconditions eq. (28)
-    "A1": Form("advantage", 0.0, 1.0),  # Theorem 4
-    "A2": Form("advantage", 1.0, 0.0),  # Theorem 4; zero for constant curvature, Lemma 3
-    "A1+A2": Form("advantage", 1.0, 1.0),  # minus it preconditions eq. (27)
-    "V1": Form("baseline", 0.0, 1.0),  # eq. (45)
-    "V2": Form("baseline", 1.0, 0.0),  # eq. (45); minus V1, Lemma 2
-    "fisher": Form("occupancy", -1.0, 0.0),  # eq. (13)
-    "fisher_score": Form("occupancy", 0.0, 1.0),  # eq. (14)
-    # Value-weighted generalised Gauss-Newton: V2 with the expectation over actions taken
-    "generalized": Form("baseline", 0.0, 0.0, 1.0),
-    "generalized_fisher": Form("occupancy", 0.0, 0.0, -1.0),  # eq. (13), the same way
-}
 
 
 class Curvature(eqx.Module):
@@ -267,15 +243,20 @@ def scores(policy: Policy, w: PyTree, states: PyTree, actions: PyTree) -> PyTree
     return jax.vmap(by_action, in_axes=(None, 0, 0))(w, states, actions)
 
 
-def curvature(policy: Policy, w: PyTree, pairs: WeightedPairs, form: str | Form) -> Curvature:
+def curvature(policy: Policy, w: PyTree, pairs: Evaluation, form: str | Form) -> Any:
     """The matrix of a row of `FORMS`, or of a form of your own, as an operator.
 
     Args:
         policy: Gives `log_prob(w, state, action)`, and for the generalized forms `outputs`.
         w: Parameters at which `pairs` was evaluated.
-        pairs: Weighted pairs. The weights are constants.
+        pairs: Weighted pairs, whose weights are constants; or matrices that are known already.
         form: A name in `FORMS`, or a `Form`.
+
+    Returns:
+        A `Curvature`, or a `Matrix` where it was accumulated.
     """
+    if isinstance(pairs, AccumulatedMatrices):
+        return pairs.matrix(w, str(form))
     if isinstance(form, str):
         if form not in FORMS:
             raise ValueError(
@@ -309,8 +290,10 @@ def surrogate(
     return curvature(policy, w, pairs, form).surrogate
 
 
-def gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PyTree:
+def gradient(policy: Policy, w: PyTree, pairs: Evaluation) -> PyTree:
     """The policy gradient sum_i c_i grad log pi_i, eq. (11), c the `gradient_weights`."""
+    if isinstance(pairs, AccumulatedMatrices):
+        return pairs.gradient
     return _gradient(policy, w, pairs.states, pairs.actions, pairs.gradient_weights)
 
 

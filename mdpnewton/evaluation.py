@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.closed_loop import ClosedLoop
@@ -92,7 +93,69 @@ class WeightedPairs(eqx.Module):
         return self.value if self.ascent is None else self.ascent
 
 
-Evaluation = WeightedPairs
+class Matrix(eqx.Module):
+    """A symmetric matrix that is known as such, as an operator on vectors like `w`."""
+
+    w: Float[Array, " n"]
+    entries: Float[Array, "n n"]
+
+    def __add__(self, other: "Matrix") -> "Matrix":
+        return Matrix(self.w, self.entries + other.entries)
+
+    def __mul__(self, factor: float) -> "Matrix":
+        return Matrix(self.w, factor * self.entries)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "Matrix":
+        return self * -1.0
+
+    def mv(self, p: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The product with p."""
+        return self.entries @ p
+
+    def dense(self) -> Float[Array, "n n"]:
+        """The matrix."""
+        return self.entries
+
+    def diagonal(self) -> Float[Array, " n"]:
+        """Its diagonal."""
+        return jnp.diagonal(self.entries)
+
+    def blocks(self) -> list[Float[Array, "1 n n"]]:
+        """The matrix as its only block."""
+        return [self.entries[None]]
+
+
+class AccumulatedMatrices(eqx.Module):
+    """What a compiled simulator adds up itself, where pairs are too many to keep.
+
+    Attributes:
+        gradient: Of U, a vector like `w`.
+        matrices: By their names in `FORMS`, those that were accumulated.
+        objective: U(w), estimated.
+        objective_error: Its standard error.
+        decisions: How many stand behind the matrices, in the unit of the objective: "fisher"
+            divided by it is the Fisher matrix of one decision.
+    """
+
+    gradient: Float[Array, " n"]
+    matrices: dict[str, Float[Array, "n n"]]
+    objective: float
+    objective_error: float = 0.0
+    decisions: float = 1.0
+
+    def matrix(self, w: Float[Array, " n"], form: str) -> Matrix:
+        """The matrix of that name."""
+        if form not in self.matrices:
+            raise ValueError(
+                f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
+                f"simulator adds up matrices in place of pairs; use a method that needs those."
+            )
+        return Matrix(w, self.matrices[form])
+
+
+Evaluation = WeightedPairs | AccumulatedMatrices
 
 
 class Evaluator(Protocol):

@@ -12,8 +12,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from mdpnewton.bound import maximize
-from mdpnewton.curvature import Form, curvature, gradient
-from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.curvature import curvature, gradient
+from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
+from mdpnewton.forms import Form
 from mdpnewton.hessian import DifferencedHessian, policy_hessian, score_table
 from mdpnewton.policies import Policy
 from mdpnewton.solve import (
@@ -50,10 +51,20 @@ class Situation:
 
     policy: Policy
     w: PyTree
-    evaluation: WeightedPairs
+    evaluation: Evaluation
     gradient: PyTree
     evaluator: Evaluator | None
     key: Any
+
+    @property
+    def pairs(self) -> WeightedPairs:
+        """The evaluation, for a method that needs pairs."""
+        if not isinstance(self.evaluation, WeightedPairs):
+            raise ValueError(
+                "this method looks at pairs of states and actions, and the evaluation has matrices "
+                "only; use steepest, natural or second Gauss-Newton."
+            )
+        return self.evaluation
 
 
 class TightOffset(eqx.Module):
@@ -133,7 +144,7 @@ class Precondition(Method):
     def damping(self, at: Situation) -> float:
         """lambda of this evaluation."""
         given = self.fisher_damping
-        return given.damping(at.evaluation) if isinstance(given, TightOffset) else given
+        return given.damping(at.pairs) if isinstance(given, TightOffset) else given
 
     def operator(self, at: Situation) -> Operator:
         """The matrix that is solved with, -C plus the damping."""
@@ -148,7 +159,7 @@ class Precondition(Method):
                 raise ValueError("`Precondition('differenced_hessian')` takes no Fisher damping.")
             return DifferencedHessian(at.policy, at.w, at.gradient, at.evaluator, at.key)
         if self.curvature == "hessian":
-            negated: Any = -policy_hessian(*arguments)
+            negated: Any = -policy_hessian(at.policy, at.w, at.pairs)
         else:
             positive = self.curvature in ("fisher", "fisher_score", "generalized_fisher")
             negated = curvature(*arguments, self.curvature) * (1.0 if positive else -1.0)
@@ -174,7 +185,7 @@ class Compatible(Method):
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
         theta, rank = _least_squares(
-            _scores_of(at), at.evaluation.occupancy, at.evaluation.gradient_weights, self.ridge
+            _scores_of(at), at.pairs.occupancy, at.pairs.gradient_weights, self.ridge
         )
         flat, unravel = ravel_pytree(at.gradient)
         finite = bool(jnp.isfinite(theta).all())
@@ -211,11 +222,12 @@ class ExpectationMaximization(Method):
 
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
-        top = at.policy.maximum(at.w, at.evaluation) if self.closed_form else None
+        pairs = at.pairs
+        top = at.policy.maximum(at.w, pairs) if self.closed_form else None
         if top is not None:
             report = SolveReport("closed_form", "solved")
         else:
-            bound = curvature(at.policy, at.w, at.evaluation, "H2")
+            bound = curvature(at.policy, at.w, pairs, "H2")
             top, report = maximize(bound, self.tolerance, self.iterations)
         value = jax.tree.map(lambda v, w: v - w, top, at.w)
         if not np.isfinite(on_host(value)).all():
@@ -258,7 +270,7 @@ def direction(
     method: str | Method,
     policy: Policy,
     w: PyTree,
-    evaluation: WeightedPairs,
+    evaluation: Evaluation,
     *,
     evaluator: Evaluator | None = None,
     key: Any = None,
@@ -287,7 +299,7 @@ def direction(
 
 def _scores_of(at: Situation) -> Array:
     """Grad log pi of every pair, (pairs, n)."""
-    table = score_table(at.policy, at.w, at.evaluation)
+    table = score_table(at.policy, at.w, at.pairs)
     return jnp.asarray(table.reshape(-1, table.shape[2]))
 
 

@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from mdpnewton.curvature import gradient
 from mdpnewton.divergence import mean_divergence, promised
-from mdpnewton.evaluation import Evaluation, Evaluator
+from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, inner, length, on_host
@@ -218,11 +218,16 @@ def _line(
         pairs = evaluator.evaluate(key, policy, moved)
         return inner(gradient(policy, moved, pairs), ahead.value)
 
+    def pairs() -> WeightedPairs:
+        if not isinstance(evaluation, WeightedPairs):
+            raise ValueError("this step rule looks at pairs of states and actions; use another one")
+        return evaluation
+
     def divergence_at(size: float) -> float:
-        return float(mean_divergence(policy, w, move(w, size, ahead.value), evaluation))
+        return float(mean_divergence(policy, w, move(w, size, ahead.value), pairs()))
 
     def surrogate_at(size: float) -> float:
-        return float(promised(policy, w, move(w, size, ahead.value), evaluation))
+        return float(promised(policy, w, move(w, size, ahead.value), pairs()))
 
     return Line(
         start=evaluation.objective,

@@ -29,12 +29,17 @@ def results(tmp_path_factory):
 
 
 TIMED = {"manipulator-line-search", "manipulator-fixed-step"}
+MORE = {  # than results and a figure
+    **{name: [".gif", ".png"] for name in TIMED},
+    "tetris": [".gif", ".json"],
+    "tetris-full": [".gif", ".json"],
+}
 
 
 def untimed(found):
     """Without the seconds that it took."""
     if isinstance(found, dict):
-        timed = ("seconds", "time_curve")
+        timed = ("seconds", "time_curve", "seconds_to_95_percent", "seconds_per_iteration")
         return {name: untimed(part) for name, part in found.items() if name not in timed}
     return found
 
@@ -52,8 +57,8 @@ def test_a_run_folder_holds_config_results_and_figures(results, name):
         assert (content["experiment"], content["scale"], content["seed"]) == (name, "quick", 0)
     assert config["settings"]
     endings = sorted(path.suffix for path in folder.iterdir())
-    film = [".gif", ".png"] if name in TIMED else []
-    assert endings == sorted([".json", ".json", ".png", ".svg", *film])
+    more = MORE.get(name, [])
+    assert endings == sorted([".json", ".json", ".png", ".svg", *more])
     assert all(path.stat().st_size > 100 for path in folder.iterdir())
 
 
@@ -118,6 +123,17 @@ def test_with_current_state_features_a1_vanishes_in_mccallums_grid_and_h12_does_
     found = load(results("mccallum", "--set", "features=current"))
     assert found["norm_A1"][-1] < 1e-5
     assert found["norm_H12"][-1] > 1
+
+
+def test_fsc_gauss_newton_solves_the_cheese_maze_from_every_start(results):
+    problems = load(results("fsc"))["problems"]
+    cheese = problems["cheese"]
+    assert cheese["best"] == pytest.approx(cheese["optimum"], rel=1e-6)
+    found = cheese["methods"]["block_second_gauss_newton"]
+    assert found["reached"] == 4
+    slower = cheese["methods"]["expectation_maximization"]["iterations_to_95_percent"]
+    for fast, slow in zip(found["iterations_to_95_percent"], slower, strict=True):
+        assert fast < slow
 
 
 def test_demo_second_order_methods_beat_steepest_ascent(results):

@@ -14,9 +14,11 @@ PACKAGE = Path(mdpnewton.__file__).parent
 LAYERS = (
     {"version", "threads"},
     {"mdp", "linear_gaussian"},
+    {"pomdp"},
+    {"pomdp_text"},
     {"quadratic"},
     {"closed_loop"},
-    {"evaluation"},
+    {"evaluation", "forms"},
     {"policies"},
     {"trajectories"},
     {"simulators"},
@@ -30,6 +32,9 @@ LAYERS = (
     {"methods", "steps"},
     {"trust_region", "line_searches"},
     {"search"},
+    {"black_box"},
+    {"controller_rows"},
+    {"controller_search", "tetris_training"},
     {"presets"},
     {"training"},
     {"analysis"},
@@ -37,7 +42,8 @@ LAYERS = (
     {"report"},
     {"runs"},
     {"experiments"},
-    {"cli_train"},
+    {"cli_tetris_train"},
+    {"cli_solve", "cli_train", "cli_tetris"},
     {"cli"},
     {"__main__"},
 )
@@ -61,7 +67,7 @@ def test_imports_point_one_way(path):
 def test_only_the_outer_layers_read_files_print_or_plot():
     for path in FILES:
         name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if name in ("experiments", "runs", "report", "cli", "cli_train"):
+        if name in ("experiments", "runs", "report") or name.startswith("cli"):
             continue
         text = path.read_text()
         for word in (

@@ -6,10 +6,17 @@ from types import ModuleType
 from typing import Any
 
 IDS = {
+    "ball-in-cup": "mdpnewton/BallInCup-v0",
     "cartpole": "mdpnewton/CartPoleSwingUp-v0",
     "navigation": "mdpnewton/Navigation-v0",
+    "tetris": "mdpnewton/Tetris-v0",
 }
-_ENTRIES = {"cartpole": ("CartPoleSwingUp", 100), "navigation": ("NavigationTask", 80)}
+_ENTRIES = {
+    "ball-in-cup": ("ball_in_cup:BallInCup", None),
+    "cartpole": ("simulated:CartPoleSwingUp", 100),
+    "navigation": ("simulated:NavigationTask", 80),
+    "tetris": ("tetris:Tetris", None),
+}
 
 
 def register(gymnasium: ModuleType) -> None:
@@ -17,7 +24,7 @@ def register(gymnasium: ModuleType) -> None:
     for name, (entry, steps) in _ENTRIES.items():
         gymnasium.register(
             id=IDS[name],
-            entry_point=f"mdpnewton.environments.simulated:{entry}",
+            entry_point=f"mdpnewton.environments.{entry}",
             max_episode_steps=steps,
         )
 

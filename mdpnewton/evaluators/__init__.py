@@ -1,17 +1,22 @@
 """Ways to evaluate a policy; each returns the library's Evaluation."""
 
 from mdpnewton.evaluators.actor_critic import ActorCritic
+from mdpnewton.evaluators.bandit import Bandit, Shaped, rank_utilities, shaped
 from mdpnewton.evaluators.compatible import CompatibleCritic
+from mdpnewton.evaluators.controller import ControllerEvaluator, random_starts
 from mdpnewton.evaluators.critics import Critic, LinearCritic, NetworkCritic
 from mdpnewton.evaluators.episodic import MonteCarlo
 from mdpnewton.evaluators.finite import FiniteEvaluator
 from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
 from mdpnewton.evaluators.linear_gaussian_terms import linear_gaussian_terms
 from mdpnewton.evaluators.quadratic import QuadraticEvaluator
+from mdpnewton.evaluators.recurrent import RecurrentState
 
 __all__ = [
     "ActorCritic",
+    "Bandit",
     "CompatibleCritic",
+    "ControllerEvaluator",
     "Critic",
     "FiniteEvaluator",
     "LinearCritic",
@@ -19,5 +24,10 @@ __all__ = [
     "MonteCarlo",
     "NetworkCritic",
     "QuadraticEvaluator",
+    "RecurrentState",
+    "Shaped",
     "linear_gaussian_terms",
+    "random_starts",
+    "rank_utilities",
+    "shaped",
 ]

@@ -9,6 +9,8 @@ from mdpnewton.policies.categorical import (
     gibbs_over_successors,
 )
 from mdpnewton.policies.check import PolicyCheck, check_policy
+from mdpnewton.policies.controller import FiniteStateController
+from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
 from mdpnewton.policies.features import OneHot, RadialBasis, RandomFourier, Standardized
 from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
 from mdpnewton.policies.linear_softmax import LinearSoftmax
@@ -20,6 +22,8 @@ __all__ = [
     "AffineGaussian",
     "Categorical",
     "Deviation",
+    "DiagonalGaussian",
+    "FiniteStateController",
     "Gaussian",
     "Gibbs",
     "LinearGaussian",

@@ -41,6 +41,8 @@ COLORS = {
     "second_gauss_newton_100": "navy",
     "natural_30": "tab:olive",
     "long_mean_30": "tab:orange",
+    "block_second_gauss_newton": "tab:blue",
+    "adam": "tab:orange",
 }
 LABELS = {
     "steepest": "steepest ascent",
@@ -63,6 +65,8 @@ LABELS = {
     "second_gauss_newton_100": "second Gauss-Newton, step 100",
     "natural_30": "natural gradient, step 30",
     "long_mean_30": "mean step 30, EM's sigma",
+    "block_second_gauss_newton": "second Gauss-Newton, blocks",
+    "adam": "Adam",
 }
 
 

@@ -1,5 +1,6 @@
 """What training shows: a line for each iteration, a learning curve, an animation."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def as_metrics(progress: Any) -> dict[str, Any]:
         "iteration": record.iteration,
         "transitions": progress.transitions,
         "return": progress.mean_return,
-        "discounted_return": record.objective,
+        "objective": record.objective,
         "accepted": record.step.accepted,
         "reason": record.step.reason,
         "kl": record.step.divergence,
@@ -36,7 +37,14 @@ def as_metrics(progress: Any) -> dict[str, Any]:
     }
 
 
-def draw_training(environment: str, method: str, x: list[int], returns: list[float]) -> Figure:
+def draw_training(
+    environment: str,
+    method: str,
+    x: Sequence[float],
+    returns: list[float],
+    counted: str = "transitions",
+    shown: str = "return, exploring",
+) -> Figure:
     """The return of every batch, and its mean over the last five."""
     figure, axis = new_figure()
     axis.plot(x, returns, ".", color="0.6", label="batch")
@@ -44,8 +52,8 @@ def draw_training(environment: str, method: str, x: list[int], returns: list[flo
         smooth = np.convolve(returns, np.ones(5) / 5, "valid")
         color = COLORS.get(method, "tab:blue")
         axis.plot(x[4:], smooth, color=color, label="mean of five batches")
-    axis.set_xlabel("transitions")
-    axis.set_ylabel("return, exploring")
+    axis.set_xlabel(counted)
+    axis.set_ylabel(shown)
     axis.set_title(f"{environment}, {method.replace('_', ' ')}")
     axis.legend()
     return figure

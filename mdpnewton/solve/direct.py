@@ -32,10 +32,7 @@ class Dense(Solver):
         """See `Solver`."""
         flat, unravel = ravel_pytree(b)
         matrix = A.dense()
-        ridge = self.ridge
-        if self.relative_ridge:
-            mean = float(jnp.abs(jnp.diagonal(matrix)).mean())
-            ridge += self.relative_ridge * mean if np.isfinite(mean) else 0.0
+        ridge = self.ridge + _relative(jnp.diagonal(matrix), self.relative_ridge)
         x, seen = _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
         return unravel(x), _report("dense", [seen], ridge, flat)
 
@@ -70,17 +67,28 @@ class Diagonal(Solver):
     Attributes:
         ridge: Added to the diagonal.
         absolute: Replace negative entries by their absolute values.
+        relative_ridge: Multiple of the mean of the diagonal that is added to it too.
     """
 
     ridge: float = 0.0
     absolute: bool = False
+    relative_ridge: float = 0.0
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the diagonal system."""
         flat, unravel = ravel_pytree(b)
         entries = ravel_pytree(A.diagonal())[0]
-        x, seen = _solve_blocks(entries[:, None, None], flat[:, None], self.ridge, self.absolute)
-        return unravel(x[:, 0]), _report("diagonal", [seen], self.ridge, flat)
+        ridge = self.ridge + _relative(entries, self.relative_ridge)
+        x, seen = _solve_blocks(entries[:, None, None], flat[:, None], ridge, self.absolute)
+        return unravel(x[:, 0]), _report("diagonal", [seen], ridge, flat)
+
+
+def _relative(diagonal: Array, share: float) -> float:
+    """That share of the diagonal's mean size; 0 where it is not finite."""
+    if not share:
+        return 0.0
+    mean = float(jnp.abs(diagonal).mean())
+    return share * mean if np.isfinite(mean) else 0.0
 
 
 class _Seen(NamedTuple):

@@ -1,0 +1,56 @@
+"""Black-box optimisation with the methods of the paper, and CMA-ES beside them if it is there.
+
+    python examples/black_box.py
+
+Only values of the function are asked for. Like ball-in-a-cup it is flat far from its minimum, and
+its ten coordinates differ in scale by ten. The Gaussian's covariance is diagonal: it learns such
+scales, and does not learn a valley that lies askew, as CMA-ES does. Every method has the same
+budget, start and seed.
+"""
+
+import numpy as np
+
+from mdpnewton.black_box import BLACK_BOX_METHODS, minimize
+
+BUDGET, SAMPLES, REUSE = 3000, 30, 3
+START, SIGMA = np.full(10, 0.5), 0.1
+SCALES = np.arange(1, 11)
+
+
+def bowl_in_a_plain(x: np.ndarray) -> float:
+    """An ellipsoid with its minimum, zero, at ones; above 100 it is flat."""
+    value = float(((SCALES * (x - 1)) ** 2).sum())
+    return value if value < 100 else 1000.0
+
+
+def main() -> None:
+    """Run every method and print what it found."""
+    print(f"{'method':38}{'best value':>12}{'evaluations':>13}{'sigma':>10}")
+    for name in BLACK_BOX_METHODS:
+        found = minimize(
+            bowl_in_a_plain,
+            START,
+            sigma=SIGMA,
+            method=name,
+            step=0.001 if name == "steepest" else 1.0,  # the gradient has a scale of its own
+            budget=BUDGET,
+            samples=SAMPLES,
+            reuse=REUSE,
+        )
+        sigma = np.exp(np.log(found.sigma).mean())
+        print(f"{name:38}{found.value:12.2e}{found.evaluations:13}{sigma:10.1e}")
+        against = sum(one.record.report.negative_curvature for one in found.history)
+        if against:
+            print(f"  met negative curvature in {against} of {len(found.history)} iterations")
+    try:
+        import cma
+    except ImportError:
+        print("for CMA-ES beside them: pip install cma")
+        return
+    options = {"maxfevals": BUDGET, "seed": 1, "verbose": -9}
+    best = cma.fmin2(bowl_in_a_plain, START, SIGMA, options)[1].result
+    print(f"{'CMA-ES (full covariance)':38}{best.fbest:12.2e}{best.evaluations:13}")
+
+
+if __name__ == "__main__":
+    main()

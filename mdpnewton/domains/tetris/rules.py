@@ -1,0 +1,142 @@
+"""How the search direction is accumulated while games are played: two rules, one result."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mdpnewton.domains.tetris.streams import SPARE_BITS
+
+RESETS = ("empty", "start")
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """Algorithm 2: the value of a decision is the lines until the recurrent state comes again.
+
+    Traces Phi1, Phi2 add up scores and curvatures since the last visit; at every line they are
+    added to the estimates of the gradient and of H2.
+
+    Args:
+        reset: "empty": every empty board is a visit, as in Section 6.5. "start": only the start
+            of a game is; with `include_start` the estimates are then unbiased for the gradient
+            and H2 of the expected lines of a game.
+        include_start: Whether the score at the recurrent state itself enters its trace.
+    """
+
+    reset: str = "empty"
+    # Paper: Algorithm 2 resets the traces at the recurrent state and adds nothing. Here: a switch,
+    # on by default, because without it what is decided on an empty board is never learnt.
+    include_start: bool = True
+
+    def __post_init__(self) -> None:
+        if self.reset not in RESETS:
+            raise ValueError(
+                f"`RecurrentState(reset=...)` is 'empty' or 'start', got {self.reset!r}."
+            )
+
+
+@dataclass(frozen=True)
+class Survival:
+    """The value of a decision is the discounted survival after it, in lines: death is all one sees.
+
+    A piece brings four cells and a line takes `width` of them, so that lines = (4 pieces - cells
+    left) / width. The cells left are few and are ignored: every piece is a reward of 4 / width.
+    With T - t pieces from decision t to the end of the game,
+
+        Q_t = (4 / width) (1 - beta^(T - t)) / (1 - beta),
+
+    which tends to 4 (T - t) / width as beta tends to 1. Occupancies are not discounted. Up to the
+    factor c = 4 / (width (1 - beta)), with scores g_t and covariances C_t of the features,
+
+        gradient = -sum_t g_t (beta^(T - t) - D(s_t)),    -H2 = sum_t C_t - sum_t beta^(T - t) C_t.
+
+    The first needs one trace e = beta e + g and the differences beta D(s_{t+1}) - D(s_t), with
+    1 - D(s_T) at the end. The second is the Fisher matrix minus a covariance trace read at the end.
+
+    Args:
+        beta: Discount, in (0, 1).
+        critic: D(s), a guess of E beta^(T - t), as a table by the largest column height (0 to
+            `height`), a number, or None for 0. It changes the variance and nothing else.
+        share: One in so many steps, drawn at random, has its covariance computed: a power of two.
+    """
+
+    beta: float = 0.99
+    critic: float | Sequence[float] | None = None
+    share: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beta < 1:
+            raise ValueError(f"`Survival(beta=...)` needs a number in (0, 1), got {self.beta}.")
+        most = 1 << SPARE_BITS
+        if self.share not in [1 << k for k in range(SPARE_BITS + 1)]:
+            raise ValueError(
+                f"`Survival(share=...)` needs a power of two from 1 to {most}, got {self.share}."
+            )
+
+    def table(self, height: int) -> np.ndarray:
+        """D by the largest column height."""
+        given = np.asarray(0.0 if self.critic is None else self.critic, float)
+        if given.ndim == 0:
+            given = np.full(height + 1, float(given))
+        if given.shape != (height + 1,) or not np.isfinite(given).all():
+            raise ValueError(
+                f"`Survival(critic=...)` needs a number or {height + 1} finite numbers, one for "
+                f"every height from 0 to {height}, got shape {given.shape}."
+            )
+        return given
+
+
+Rule = RecurrentState | Survival
+
+
+class Estimate(NamedTuple):
+    """Gradient, H2 and Fisher matrix of a Gibbs policy, as means per game, and the games.
+
+    Attributes:
+        lines: Of every game.
+        pieces: Placed in every game.
+        capped: Whether the game was stopped at the cap.
+        gradient: Of the expected lines, as the rule values decisions.
+        h2: The second Gauss-Newton matrix, eq. (30): negative definite, or nearly.
+        h2_diagonal: Its diagonal.
+        fisher: sum_t Cov[features] of a game: the Fisher matrix of its decisions. Divide by
+            `pieces.mean()` for that of one decision.
+        cycles: Times that the traces were started, all games together.
+        visits: How often a decision saw each largest column height.
+        survival: With `Survival`, the mean of beta^(T - t) by largest column height, a critic for
+            the next estimate; 0 where it was never seen. With `RecurrentState`, zeros.
+    """
+
+    lines: np.ndarray
+    pieces: np.ndarray
+    capped: np.ndarray
+    gradient: np.ndarray
+    h2: np.ndarray
+    h2_diagonal: np.ndarray
+    fisher: np.ndarray
+    cycles: int
+    visits: np.ndarray
+    survival: np.ndarray
+
+    @property
+    def games(self) -> int:
+        """How many were played."""
+        return len(self.lines)
+
+    @property
+    def mean(self) -> float:
+        """Lines a game."""
+        return float(self.lines.mean())
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of `mean`."""
+        return standard_error(self.lines)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean; 0 for one value."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0

@@ -1,0 +1,311 @@
+"""Tetris at speed: whole games, and estimates of a search direction, on several threads."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mdpnewton.domains.tetris.pieces import check_size
+from mdpnewton.domains.tetris.rules import (
+    Estimate,
+    RecurrentState,
+    Rule,
+    Survival,
+    standard_error,
+)
+from mdpnewton.domains.tetris.tables import (
+    area,
+    feature_names,
+    padded,
+    policy_table,
+    shape_table,
+    whole_matrix,
+)
+
+FEATURES = ("bi", "dt")
+POLICIES = ("greedy", "gibbs")
+CAP = 10_000_000
+CHUNK = 64  # games that a thread takes at a time, at most; sums are added up in this order
+
+
+class Played(NamedTuple):
+    """Games that were played to their end or to the cap.
+
+    Attributes:
+        lines: Of every game.
+        pieces: Placed in every game.
+        capped: Whether the game was stopped at the cap.
+        boards: The last board of every game: its columns as bits, the lowest row lowest.
+        cpu_seconds: Of this process, all threads.
+    """
+
+    lines: np.ndarray
+    pieces: np.ndarray
+    capped: np.ndarray
+    boards: np.ndarray
+    cpu_seconds: float
+
+    @property
+    def games(self) -> int:
+        """How many were played."""
+        return len(self.lines)
+
+    @property
+    def mean(self) -> float:
+        """Lines a game."""
+        return float(self.lines.mean())
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of `mean`."""
+        return standard_error(self.lines)
+
+
+def play(
+    weights: Sequence[float] | np.ndarray,
+    *,
+    features: str = "bi",
+    height: int = 10,
+    width: int = 10,
+    games: int = 1000,
+    policy: str = "greedy",
+    seed: int = 0,
+    first: int = 0,
+    threads: int | None = None,
+    cap: int = CAP,
+) -> Played:
+    """Games of a policy that scores every placement by weights' features of the board after it.
+
+    The same seed gives the same games for any number of threads, and the same pieces for any
+    weights.
+
+    Args:
+        weights: Bertsekas-Ioffe: column heights left to right, absolute differences left to
+            right, largest height, holes: 2 width + 1. Dellacherie-Thiery: nine, see
+            `feature_names`.
+        features: "bi" or "dt".
+        height: Rows, 32 at most.
+        width: Columns, 16 at most.
+        games: How many.
+        policy: "greedy", or "gibbs": proportional to exp(score).
+        seed: Of all randomness.
+        first: Index of the first game; games 0 to 9 are games 0 to 4 and 5 to 9.
+        threads: At most so many at once (default: the processors that may be used).
+        cap: Pieces after which a game is stopped and reported as capped.
+    """
+    chunks = play_chunks(
+        weights,
+        features=features,
+        height=height,
+        width=width,
+        games=games,
+        policy=policy,
+        seed=seed,
+        first=first,
+        threads=threads,
+        cap=cap,
+    )
+    begin = time.process_time()  # what had to be compiled is compiled
+    played = list(chunks)
+    return joined(played, time.process_time() - begin)
+
+
+def joined(chunks: Sequence[Played], cpu_seconds: float) -> Played:
+    """Chunks of games, one after the other."""
+    lines, pieces, capped, boards = (np.concatenate([c[k] for c in chunks]) for k in range(4))
+    return Played(lines, pieces, capped, boards, cpu_seconds)
+
+
+def play_chunks(
+    weights: Sequence[float] | np.ndarray,
+    *,
+    features: str = "bi",
+    height: int = 10,
+    width: int = 10,
+    games: int = 1000,
+    policy: str = "greedy",
+    seed: int = 0,
+    first: int = 0,
+    threads: int | None = None,
+    cap: int = CAP,
+) -> Iterator[Played]:
+    """The games of `play` as they come, a few at a time and in order: for long runs."""
+    given = checked_weights("play", weights, features, height, width)
+    _check_run("play", games, seed, first, threads, cap)
+    if policy not in POLICIES:
+        raise ValueError(f"`play(policy=...)` is one of {', '.join(POLICIES)}, got {policy!r}.")
+    from mdpnewton.domains.tetris.kernel_play import play_games
+
+    shapes, begins = shape_table()
+    table = policy_table(given, features, width)
+
+    def chunk(start: int, count: int, stop: np.ndarray) -> Played:
+        lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        capped, boards = np.zeros(count, bool), np.zeros((count, width), np.uint32)
+        fixed = (shapes, begins, table, features == "dt", policy == "gibbs", height, width)
+        play_games(*fixed, np.uint64(seed), start, cap, stop, lines, pieces, capped, boards)
+        return Played(lines, pieces, capped, boards, 0.0)
+
+    return _in_order(chunk, first, games, threads)
+
+
+def estimate(
+    weights: Sequence[float] | np.ndarray,
+    rule: Rule | None = None,
+    *,
+    features: str = "bi",
+    height: int = 10,
+    width: int = 10,
+    games: int = 1000,
+    seed: int = 0,
+    first: int = 0,
+    threads: int | None = None,
+    cap: int = CAP,
+) -> Estimate:
+    """Gradient, H2 and Fisher matrix of the Gibbs policy, accumulated while games are played.
+
+    Args:
+        weights: See `play`, as are the other arguments.
+        rule: `RecurrentState()`, Algorithm 2, the default; or `Survival()`.
+        features: "bi" or "dt".
+        height: Rows.
+        width: Columns.
+        games: How many.
+        seed: Of all randomness.
+        first: Index of the first game.
+        threads: At most so many at once; the results are the same bits for any number.
+        cap: Pieces after which a game is stopped.
+    """
+    given = checked_weights("estimate", weights, features, height, width)
+    _check_run("estimate", games, seed, first, threads, cap)
+    rule = RecurrentState() if rule is None else rule
+    if not isinstance(rule, RecurrentState | Survival):
+        raise ValueError(
+            f"`estimate(rule=...)` needs a `RecurrentState` or a `Survival`, got {rule!r}."
+        )
+    from mdpnewton.domains.tetris.kernel_estimate import estimate_games
+
+    shapes, begins = shape_table()
+    table = policy_table(given, features, width)
+    size, survival = len(given), isinstance(rule, Survival)
+    critic, beta, share, at_empty, include_start = np.zeros(height + 1), 1.0, 1, True, True
+    if isinstance(rule, Survival):
+        critic, beta, share = rule.table(height), float(rule.beta), rule.share
+    else:
+        at_empty, include_start = rule.reset == "empty", bool(rule.include_start)
+    entries = sum(area(features, size))
+
+    def chunk(start: int, count: int, stop: np.ndarray) -> tuple[Any, ...]:
+        lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        capped = np.zeros(count, bool)
+        sums = [np.zeros(padded(size)), np.zeros(entries), np.zeros(entries)]
+        sums += [np.zeros(height + 1, np.int64), np.zeros(height + 1)]
+        game = (shapes, begins, table, features == "dt", height, width)
+        run = (np.uint64(seed), start, cap, stop)
+        settings = (survival, at_empty, include_start, beta, critic, share, size)
+        cycles = estimate_games(*game, *run, *settings, lines, pieces, capped, *sums)
+        return lines, pieces, capped, cycles, *sums
+
+    played: list[tuple[np.ndarray, ...]] = []
+    totals: list[Any] = [0, 0.0, 0.0, 0.0, 0, 0.0]
+    for one in _in_order(chunk, first, games, threads):
+        played.append(one[:3])
+        totals = [total + new for total, new in zip(totals, one[3:], strict=True)]
+    cycles, gradient, h2, fisher, visits, seen = totals
+    fisher_matrix = whole_matrix(features, size, fisher) / games
+    h2_matrix, scale = whole_matrix(features, size, h2) / games, 1.0
+    if survival:
+        scale = 4 / (width * (1 - beta))
+        h2_matrix = fisher_matrix - h2_matrix
+    h2_matrix = -scale * h2_matrix
+    lines, pieces, capped = (np.concatenate([part[k] for part in played]) for k in range(3))
+    return Estimate(
+        lines,
+        pieces,
+        capped,
+        scale * gradient[:size] / games,
+        h2_matrix,
+        np.diag(h2_matrix).copy(),
+        fisher_matrix,
+        int(cycles),
+        visits,
+        seen / np.maximum(visits, 1),
+    )
+
+
+def _in_order(
+    chunk: Callable[[int, int, np.ndarray], Any], first: int, games: int, threads: int | None
+) -> Iterator[Any]:
+    """Chunks of games on threads, handed out in order; the first call, for no game, compiles."""
+    chunk(first, 0, np.zeros(1, np.uint8))
+    return _on_threads(chunk, first, games, threads)
+
+
+def _on_threads(
+    chunk: Callable[[int, int, np.ndarray], Any], first: int, games: int, threads: int | None
+) -> Iterator[Any]:
+    """Whatever still runs when the caller leaves is stopped."""
+    size = min(max(games // 32, 1), CHUNK)  # whatever the number of threads: the same bits
+    starts = range(first, first + games, size)
+    stop = np.zeros(1, np.uint8)
+    workers = min(threads or _processors(), len(starts))
+    pool = ThreadPoolExecutor(workers)
+    waiting: list[Future[Any]] = []
+    try:
+        for start in starts:
+            count = min(size, first + games - start)
+            waiting.append(pool.submit(chunk, start, count, stop))
+            if len(waiting) > 2 * workers:  # not more in memory than that
+                yield waiting.pop(0).result()
+        while waiting:
+            yield waiting.pop(0).result()
+    finally:
+        stop[0] = 1
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def checked_weights(
+    call: str, weights: Sequence[float] | np.ndarray, features: str, height: int, width: int
+) -> np.ndarray:
+    """The weights as an array; a `ValueError` if they do not fit the board and the features."""
+    check_size(f"{call}(...)", height, width)
+    if features not in FEATURES:
+        raise ValueError(f"`{call}(features=...)` is 'bi' or 'dt', got {features!r}.")
+    try:
+        given = np.asarray(weights, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{call}(weights=...)` needs a list of numbers.") from None
+    wanted = len(feature_names(features, width))
+    if given.shape != (wanted,):
+        raise ValueError(
+            f"`{call}(weights=...)` needs {wanted} numbers for {features!r} features on {width} "
+            f"columns, got shape {given.shape}; see `feature_names`."
+        )
+    if not np.isfinite(given).all() or np.abs(given).max() > 1e12:
+        raise ValueError(f"`{call}(weights=...)` needs finite numbers, within 1e12.")
+    return given
+
+
+def _check_run(call: str, games: int, seed: int, first: int, threads: int | None, cap: int) -> None:
+    for name, value, least in (
+        ("games", games, 1),
+        ("seed", seed, 0),
+        ("first", first, 0),
+        ("threads", 1 if threads is None else threads, 1),
+        ("cap", cap, 1),
+    ):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(
+                f"`{call}({name}=...)` needs a whole number from {least}, got {value!r}."
+            )
+        if value >= 1 << 62:
+            raise ValueError(f"`{call}({name}=...)` needs a number below 2^62, got {value}.")

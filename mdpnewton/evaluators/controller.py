@@ -1,0 +1,126 @@
+"""Exact evaluation of finite-state controllers on POMDPs."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluators.controller_chain import Chain
+from mdpnewton.policies import FiniteStateController
+from mdpnewton.pomdp import FinitePOMDP
+
+RESIDUAL = 1e-8  # a solve that leaves more has failed
+
+
+class ControllerEvaluator:
+    """Exact weights of a `FiniteStateController` on a `FinitePOMDP`.
+
+    The hidden states are summed out: log pi does not depend on them, so that the pairs are
+    O (B + 1) situations with B A decisions each, however many hidden states there are. The terms
+    that need grad V of every hidden state, H12 and the Hessian, are to be had from a
+    `FiniteEvaluator` on `product_mdp(pomdp, nodes)`.
+
+    Attributes:
+        pomdp: The problem.
+        offset: Added to every reward in the weights, not in the objective: H2 is sure to be
+            negative semidefinite, and EM to rise, if no reward is negative then.
+        chain: The problem as arrays.
+    """
+
+    def __init__(self, pomdp: FinitePOMDP, offset: float = 0.0):
+        if not isinstance(pomdp, FinitePOMDP):
+            raise ValueError(
+                f"`ControllerEvaluator(pomdp)` needs a FinitePOMDP, got {type(pomdp).__name__}; "
+                f"for a fully observed problem use `FiniteEvaluator`."
+            )
+        self.pomdp, self.offset, self.chain = pomdp, float(offset), Chain.of(pomdp)
+
+    def controller(self, nodes: int) -> FiniteStateController:
+        """A policy of the right shape."""
+        return FiniteStateController(nodes, self.chain.first.shape[1], self.pomdp.n_actions)
+
+    def evaluate(self, key: Any, policy: FiniteStateController, w: PyTree) -> WeightedPairs:
+        """The exact weights of all situations and decisions at `w`; `key` is not used."""
+        self._check(policy)
+        with self.chain.threads(policy.nodes):
+            occupancy, value, state_value, objective, residual = _weights(self.chain, policy, w)
+            jax.block_until_ready(residual)
+        found = float(objective) if float(residual) <= RESIDUAL else float("nan")
+        raised = self.offset / (1 - self.pomdp.discount)
+        value, state_value = value + raised * occupancy, state_value + raised
+        states = jnp.arange(policy.n_situations)
+        decisions = jnp.arange(policy.nodes * policy.n_actions)
+        return WeightedPairs(
+            states=states,
+            actions=jnp.broadcast_to(decisions, occupancy.shape),
+            occupancy=occupancy,
+            value=value,
+            advantage=value - occupancy * state_value[:, None],
+            objective=found,
+            state_value=state_value,
+            complete=True,
+        )
+
+    def objective(self, key: Any, policy: FiniteStateController, w: PyTree) -> float:
+        """U(w); `key` is not used."""
+        self._check(policy)
+        with self.chain.threads(policy.nodes):
+            objective, residual = jax.block_until_ready(_objective(self.chain, policy, w))
+        return float(objective) if float(residual) <= RESIDUAL else float("nan")
+
+    def _check(self, policy: FiniteStateController) -> None:
+        expected = self.chain.first.shape[1], self.pomdp.n_actions
+        if not isinstance(policy, FiniteStateController):
+            raise ValueError(
+                f"`ControllerEvaluator` evaluates a FiniteStateController, got "
+                f"{type(policy).__name__}; make one with `evaluator.controller(nodes)`."
+            )
+        if (policy.n_observations, policy.n_actions) != expected:
+            raise ValueError(
+                f"`ControllerEvaluator` got a controller of {policy.n_observations} observations "
+                f"and {policy.n_actions} actions for a problem with {expected[0]} (blank one "
+                f"included) and {expected[1]}; make one with `evaluator.controller(nodes)`."
+            )
+
+
+@eqx.filter_jit
+def _objective(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[Array, Array]:
+    closed = chain.closed(policy.tables(w))
+    return closed.objective, closed.residual
+
+
+@eqx.filter_jit
+def _weights(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[Array, ...]:
+    tables = policy.tables(w)
+    closed = chain.closed(tables)
+    # Situations are numbered o (B + 1) + b: the first decision stands last.
+    visits = jnp.concatenate([closed.arrivals, chain.first[:, :, None]], axis=2)
+    nodes = jnp.concatenate([tables.transition, tables.initial[None]])
+    chosen = jnp.einsum("boc,coa->obca", nodes, tables.action)
+    value = chosen * jnp.einsum("sob,sca->obca", visits, closed.action_value)
+    shape = (policy.n_situations, -1)
+    seen = visits.sum(axis=0)
+    earned = value.sum(axis=(2, 3))
+    state_value = jnp.where(seen > 0, earned / jnp.where(seen > 0, seen, 1.0), 0.0)
+    return (
+        (seen[:, :, None, None] * chosen).reshape(shape),
+        value.reshape(shape),
+        state_value.ravel(),
+        closed.objective,
+        closed.residual,
+    )
+
+
+def random_starts(policy: FiniteStateController, seed: int, starts: int) -> PyTree:
+    """Parameters of several random controllers, leading axis `starts`.
+
+    The same start has the same number whatever else is drawn.
+    """
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
+        jax.random.key(seed), np.arange(starts, dtype=np.uint32)
+    )
+    return jax.vmap(policy.random_parameters)(keys)

@@ -1,0 +1,140 @@
+"""Evaluation by cycles between visits of a recurrent state, Algorithm 2."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluators.critics import following
+from mdpnewton.evaluators.memory import Memory
+from mdpnewton.simulators import Simulator
+from mdpnewton.trajectories import Trajectories, accumulated
+
+Objective = Literal["average", "cycle"]
+
+
+class RecurrentState:
+    r"""The value of a pair is the reward from it to the next visit of the recurrent state.
+
+    Appendix B.1, Algorithm 2 (after Williams 1992), with pairs in place of the eligibility traces:
+    $\sum_t R_t \Phi_t$ and $\sum_i \nabla\log\pi_i \sum_{t \geq i} R_t$ are the same sum. A
+    cycle goes from one visit to the next; the end of a game counts as one, since the next game
+    begins in the recurrent state. Cycles that are not complete are left out.
+
+    Paper: "estimates (up to a positive scalar)" of the gradient of the average reward, from plain
+    rewards. Here: with plain rewards it is the gradient of the reward of a *cycle*, which is what
+    `objective="cycle"` says and what suits games. For the average reward per step the estimated
+    average is taken off every reward (Marbach & Tsitsiklis 2001), because a policy also decides how
+    long cycles last; values are then differential, and H2 may be indefinite.
+
+    Attributes:
+        recurrent: Whether an observation is that of the recurrent state.
+        of: The objective.
+        include_recurrent: Whether the decisions in the recurrent state count. Algorithm 2, read
+            literally, leaves them out; only with them is the gradient unbiased.
+        memory: The last batch, and how many transitions were ever played.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        recurrent: Callable[[Any], Bool[Array, ""]],
+        *,
+        objective: Objective = "average",
+        episodes: int = 10,
+        include_recurrent: bool = True,
+    ):
+        if objective not in ("average", "cycle"):
+            raise ValueError(
+                f"`RecurrentState(objective=...)` must be 'average' or 'cycle', got {objective!r}."
+            )
+        self.recurrent, self.of = recurrent, objective
+        self.include_recurrent = include_recurrent
+        self.memory = Memory(simulator, episodes, 0, 1)
+
+    def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
+        """Play at `w` and weigh the pairs of all complete cycles."""
+        data = self.memory.play(key, policy, w)
+        found = self._cycles(data)
+        counted = found.complete
+        if not self.include_recurrent:
+            counted &= ~found.recurrent
+        share = jnp.where(counted, 1.0, 0.0) / found.scale
+        value = share * found.value
+        return WeightedPairs(
+            states=data.observations,
+            actions=data.listed_actions,
+            occupancy=share[:, None],
+            value=value[:, None],
+            # Nothing knows V of a state: the mean over all decisions stands for it.
+            advantage=(value - share * value.sum() / share.sum())[:, None],
+            objective=float(found.mean),
+            objective_error=float(found.error),
+        )
+
+    def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
+        """The objective from another batch, which is counted but not kept."""
+        simulator, episodes = self.memory.simulator, self.memory.episodes
+        data = simulator.play(key, policy, w, episodes)
+        self.memory.transitions += data.transitions
+        return float(self._cycles(data).mean)
+
+    def _cycles(self, data: Trajectories) -> "_Cycles":
+        found = _cycles(self.recurrent, data, self.of == "average")
+        if not found.number:
+            raise ValueError(
+                f"`RecurrentState` saw no complete cycle in {data.transitions} transitions; the "
+                f"recurrent state is rarely visited: play longer episodes, or choose another one."
+            )
+        return found
+
+
+class _Cycles(NamedTuple):
+    recurrent: Bool[Array, " n"]
+    complete: Bool[Array, " n"]
+    value: Float[Array, " n"]
+    scale: Float[Array, ""]  # steps, or cycles
+    mean: Float[Array, ""]
+    error: Float[Array, ""]
+    number: Array
+
+
+@eqx.filter_jit
+def _cycles(recurrent: Callable[[Any], Any], data: Trajectories, average: bool) -> _Cycles:
+    n = data.rewards.size
+    here = jax.vmap(recurrent)(data.observations) & data.valid
+    # The next row of the same episode is in the recurrent state, or the game is over.
+    closing = jnp.append(here[1:], False) & ~data.ends
+    closing = data.valid & (closing | data.terminated)
+    begun = _raised(here, data)
+    ahead = accumulated(jnp.where(closing, 1.0, 0.0), jnp.ones(n), data) > 0
+    complete = data.valid & begun & ahead
+    weight = jnp.where(complete, 1.0, 0.0)
+    # Cycles in the order of time: all rows up to and with a closing one have its number.
+    over = jnp.where(complete & closing, 1, 0)
+    cycle = jnp.cumsum(over) - over
+    number = over.sum()
+    rewards = jax.ops.segment_sum(weight * data.rewards, cycle, n)
+    lengths = jax.ops.segment_sum(weight, cycle, n)
+    cycles, steps = jnp.maximum(number, 1).astype(float), jnp.maximum(weight.sum(), 1.0)
+    mean = rewards.sum() / (steps if average else cycles)
+    # Of a ratio of means: the delta method.
+    gaps = rewards - mean * (lengths if average else jnp.where(lengths > 0, 1.0, 0.0))
+    spread = jnp.sqrt(jnp.sum(gaps**2) / jnp.maximum(cycles - 1, 1.0) / cycles)
+    error = spread * cycles / (steps if average else cycles)
+    gain = data.rewards - mean if average else data.rewards
+    value = accumulated(weight * gain, following(jnp.where(here, 0.0, 1.0)), data)
+    return _Cycles(here, complete, value, steps if average else cycles, mean, error, number)
+
+
+def _raised(flags: Bool[Array, " n"], data: Trajectories) -> Bool[Array, " n"]:
+    """Whether a flag was up in this row or before it in the same episode."""
+    raised = jnp.cumsum(jnp.where(flags, 1, 0))
+    first = data.valid & (data.times == 0)
+    before = jnp.where(first, raised - jnp.where(flags, 1, 0), 0)
+    begun = jax.ops.segment_sum(before, data.episode, flags.size)
+    return raised > begun[data.episode]

@@ -1,0 +1,255 @@
+"""Tetris, Section 6.5: the paper's algorithm, literally."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.domains.tetris import RecurrentState, play
+from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
+from mdpnewton.experiments import Progress
+from mdpnewton.experiments.learning_curves import draw_curves, summary
+from mdpnewton.methods import Method, Precondition, Steepest
+from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.report.tables import new_table
+from mdpnewton.search import Record, search
+from mdpnewton.solve import Dense, Diagonal
+from mdpnewton.steps import BestOfSet
+from mdpnewton.tetris_training import soft_start
+
+# Ties, and what is no better than staying, go to the shorter step: long ones end in policies
+# that choose without doubt and have no gradient.
+SIZES = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+FRESH = 1_000_000  # added to the seed for games that no search has seen
+STUCK = 0.2  # of the best run's lines: a run below has not learnt
+FRAMES = 200  # of the replay
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        runs: Of each method; a run has the same seeds for all methods.
+        iterations: Of each run.
+        games: For a direction, and for each of the step sizes.
+        fresh_games: At the end of a run, greedily and by the policy itself.
+        height: Rows.
+        width: Columns.
+        features: "bi" or "dt".
+        start: "soft"; "zero"; or "bertsekas", who had -10 for the largest height, -1 for holes.
+        damping: Ridge of every solve, as a share of the matrix's mean diagonal.
+        methods: Names, with commas between.
+        cap: Pieces of a game at most.
+    """
+
+    runs: int = 1
+    iterations: int = 2
+    games: int = 50
+    fresh_games: int = 50
+    height: int = 10
+    width: int = 10
+    features: str = "bi"
+    start: str = "soft"
+    damping: float = 1e-2
+    methods: str = "steepest,natural,diagonal_second_gauss_newton,second_gauss_newton"
+    cap: int = 10_000_000
+
+
+SCALES = {
+    "quick": Config(),
+    "laptop": Config(runs=10, iterations=50, games=1000, fresh_games=1000),
+    "paper": Config(runs=10, iterations=100, games=1000, fresh_games=1000),
+}
+
+
+def method_of(name: str, damping: float) -> Method:
+    """The method of that name with the experiment's damping."""
+    dense = Dense(relative_ridge=damping)
+    known = {
+        "steepest": Steepest(),
+        "natural": Precondition("fisher", dense),
+        "diagonal_second_gauss_newton": Precondition("H2", Diagonal(relative_ridge=damping)),
+        "second_gauss_newton": Precondition("H2", dense),
+    }
+    if name not in known:
+        raise ValueError(f"--set methods={name}: choose from {', '.join(known)}")
+    return known[name]
+
+
+def start_of(policy: AfterstatePolicy, name: str) -> np.ndarray:
+    """The first weights."""
+    if name == "soft":
+        return soft_start(policy)
+    if name == "zero":
+        return np.zeros(policy.size)
+    if name == "bertsekas" and policy.features == "bi":
+        start = np.zeros(policy.size)
+        start[-2:] = -10.0, -1.0
+        return start
+    raise ValueError(f"--set start={name}: choose soft, zero, or bertsekas for bi features")
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Lines against iterations for every method, and fresh games at the end."""
+    policy = AfterstatePolicy(config.features, config.height, config.width)
+    start = start_of(policy, config.start)
+    methods = {name: method_of(name, config.damping) for name in config.methods.split(",")}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in methods}
+    total = config.runs * len(methods) * config.iterations
+    for number in range(config.runs):
+        ended: dict[str, dict[str, Any]] = {}
+        try:
+            for position, (name, method) in enumerate(methods.items()):
+                before = (number * len(methods) + position) * config.iterations
+
+                def show(record: Record, w: Any, before: int = before, name: str = name) -> None:
+                    done = before + record.iteration + 1
+                    progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
+
+                ended[name] = _searched(config, policy, start, method, seed + number, show)
+        except KeyboardInterrupt:  # what is complete is kept
+            if not any(found.values()):
+                raise
+            break
+        for name, one in ended.items():
+            found[name].append(one)
+    results = {name: _summary(runs) for name, runs in found.items()}
+    best = max(max(one["finals"]) for one in results.values())
+    for one in results.values():
+        one["stuck"] = sum(lines < STUCK * best for lines in one["finals"])
+    every = [one for runs in found.values() for one in runs]
+    shown = max(every, key=lambda one: one["greedy"])
+    return {
+        "methods": results,
+        "best": {"weights": shown["w"], "greedy": shown["greedy"]},
+        "board": [config.height, config.width],
+        "features": config.features,
+        "seeds": [seed, seed + len(next(iter(found.values()))) - 1],
+    }
+
+
+def _searched(
+    config: Config,
+    policy: AfterstatePolicy,
+    start: np.ndarray,
+    method: Method,
+    seed: int,
+    show: Any,
+) -> dict[str, Any]:
+    evaluator = TetrisEvaluator(
+        RecurrentState(), games=config.games, line_games=config.games, cap=config.cap
+    )
+    ended = search(
+        evaluator,
+        policy,  # type: ignore[arg-type]
+        jnp.asarray(start),
+        method,
+        BestOfSet(SIZES),
+        key=jax.random.key(seed),
+        iterations=config.iterations,
+        gradient_tolerance=0.0,
+        patience=None,
+        callback=show,
+    ).or_interrupt()
+    w = np.asarray(ended.w)
+    board = {"features": config.features, "height": config.height, "width": config.width}
+    again: dict[str, Any] = {
+        "games": config.fresh_games,
+        "seed": FRESH + seed,
+        "cap": config.cap,
+        **board,
+    }
+    gibbs = play(w, policy="gibbs", **again)
+    greedy = play(w, policy="greedy", **again)
+    return {
+        "curve": [record.objective for record in ended.history] + [ended.objective],
+        "gibbs": gibbs.mean,
+        "greedy": greedy.mean,
+        "capped": evaluator.capped + int(gibbs.capped.sum() + greedy.capped.sum()),
+        "pieces": evaluator.pieces,
+        "w": w.tolist(),
+    }
+
+
+def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    curves = [one["curve"] for one in runs]
+    greedy = np.array([one["greedy"] for one in runs])
+    gibbs = np.array([one["gibbs"] for one in runs])
+    return {
+        **summary(range(len(curves[0])), curves),
+        "finals": gibbs.tolist(),
+        "fresh": _mean(gibbs),
+        "fresh_greedy": _mean(greedy),
+        "greedy_finals": greedy.tolist(),
+        "capped": sum(one["capped"] for one in runs),
+        "pieces": sum(one["pieces"] for one in runs),
+    }
+
+
+def _mean(values: np.ndarray) -> dict[str, float]:
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return {"mean": float(values.mean()), "stderr": float(error)}
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """Figure 7: lines against iterations."""
+    figure, axis = new_figure()
+    draw_curves(axis, results["methods"])
+    axis.set_xlabel("iteration")
+    axis.set_ylabel("lines a game")
+    axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, {config.runs} runs")
+    axis.legend()
+    return {"tetris": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """Fresh games at the end of the runs."""
+    height, width = results["board"]
+    shown = new_table(
+        f"Tetris {height}x{width}, {results['features']}: lines on fresh games",
+        "method",
+        "Gibbs",
+        "greedy",
+        "stuck",
+    )
+    for name, found in results["methods"].items():
+        shown.add_row(
+            LABELS[name],
+            *(
+                f"{x['mean']:,.0f} ± {x['stderr']:,.0f}"
+                for x in (found["fresh"], found["fresh_greedy"])
+            ),
+            f"{found['stuck']}/{len(found['finals'])}",
+        )
+    return shown
+
+
+def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
+    """A replay of the best weights, as a GIF, and the weights as `tetris play` reads them."""
+    from mdpnewton.domains.tetris.pictures import color_picture
+    from mdpnewton.domains.tetris.plain import decisions
+    from mdpnewton.report.training import save_animation
+    from mdpnewton.runs.folder import to_json, write_whole
+
+    height, width = results["board"]
+    weights = results["best"]["weights"]
+    board: dict[str, Any] = {"features": results["features"], "height": height, "width": width}
+    frames = []
+    for step in islice(
+        decisions(np.array(weights), policy="greedy", seed=0, game=0, **board), FRAMES
+    ):
+        new = np.zeros_like(step.board)
+        for row, column in step.placed.shape.cells:
+            new[step.placed.row + row, step.column + column] = True
+        frames.append(color_picture(step.board | new, step.piece, new))
+    save_animation(folder / "replay.gif", frames, 150)
+    saved = {"features": results["features"], "weights": weights, "width": width}
+    write_whole(folder / "weights.json", to_json(saved).encode())
+    return [folder / "replay.gif"]

@@ -1,0 +1,159 @@
+"""Finite-state controllers: policies with a memory of a few nodes."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.policies.categorical import Categorical
+
+
+class Tables(NamedTuple):
+    """One array for each of the three tables of a controller: probabilities, or what they weigh.
+
+    Attributes:
+        initial: p(b | o; u), shape (O, B).
+        transition: p(b' | b, o'; v), shape (B, O, B).
+        action: pi(a | b, o; w), shape (B, O, A).
+    """
+
+    initial: Array
+    transition: Array
+    action: Array
+
+
+class FiniteStateController(Categorical):
+    r"""Memory and policy of Appendix B.2: $p(b_0|o;u)$, $p(b'|b,o';v)$ and $\pi(a|b,o;w)$.
+
+    Every row of the three tables is a softmax with logits of its own. A decision is node and
+    action at once, the integer $b A + a$, taken where an observation o has just arrived and the
+    node was b: the integer $o (B + 1) + b$, with b = B before the first decision. Larger states
+    stand for hidden ones too, as in `product_mdp`: they are taken modulo $O (B + 1)$.
+
+    The parameters are {"initial": (O, B), "transition": (B O, B), "action": (B O, A)}, one row a
+    softmax: the row of node b and observation o is $b O + o$.
+
+    Attributes:
+        nodes: B.
+        n_observations: O, counting the blank one that comes before the first action.
+        n_actions: A.
+    """
+
+    nodes: int = eqx.field(static=True)
+    n_observations: int = eqx.field(static=True)
+    n_actions: int = eqx.field(static=True)
+    log_concave = True
+    blockwise_log_concave = True
+
+    def __check_init__(self) -> None:
+        for name in ("nodes", "n_observations", "n_actions"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"`FiniteStateController({name}=...)` must be at least 1, got "
+                    f"{getattr(self, name)}."
+                )
+
+    @property
+    def constant_curvature(self) -> bool:
+        """Only with one node: the node that is chosen decides which row of actions is used."""
+        return self.nodes == 1
+
+    @property
+    def independent_axes(self) -> int:
+        """1: a decision uses one row of each table."""
+        return 1
+
+    @property
+    def n_situations(self) -> int:
+        """Observations with the node before: O (B + 1)."""
+        return self.n_observations * (self.nodes + 1)
+
+    def shaped(self, w: PyTree) -> Tables:
+        """The parameters with an axis each for node and observation."""
+        rows = (self.nodes, self.n_observations)
+        return Tables(
+            w["initial"],
+            w["transition"].reshape(*rows, self.nodes),
+            w["action"].reshape(*rows, self.n_actions),
+        )
+
+    def flattened(self, tables: Tables) -> PyTree:
+        """The inverse of `shaped`."""
+        return {
+            "initial": tables.initial,
+            "transition": tables.transition.reshape(-1, self.nodes),
+            "action": tables.action.reshape(-1, self.n_actions),
+        }
+
+    def tables(self, w: PyTree) -> Tables:
+        """The probabilities."""
+        return Tables(*(jax.nn.softmax(logits) for logits in self.shaped(w)))
+
+    def logits(self, w: PyTree, state: Any) -> Float[Array, " decisions"]:
+        """log p(b) + log pi(a | b), for every node and action."""
+        observation, before = jnp.divmod(state % self.n_situations, self.nodes + 1)
+        initial, transition, action = self.shaped(w)
+        known = transition[jnp.minimum(before, self.nodes - 1), observation]
+        node = jnp.where(before == self.nodes, initial[observation], known)
+        chosen = jax.nn.log_softmax(node)[:, None] + jax.nn.log_softmax(action[:, observation])
+        return chosen.ravel()
+
+    def initial_parameters(self) -> PyTree:
+        """Zeros: all rows uniform. The nodes are then alike, and stay so in every method."""
+        return self.flattened(Tables(*(jnp.zeros(shape) for shape in self._shapes())))
+
+    def random_parameters(self, key: PRNGKeyArray, scale: float = 1.0) -> PyTree:
+        """Normal logits: nodes that differ, to start from."""
+        keys = jax.random.split(key, 3)
+        drawn = (
+            scale * jax.random.normal(each, shape)
+            for each, shape in zip(keys, self._shapes(), strict=True)
+        )
+        return self.flattened(Tables(*drawn))
+
+    def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
+        """log of the value that each choice of a row earned, where none of them is zero."""
+        decisions = self.nodes * self.n_actions
+        complete = pairs.complete and pairs.value.shape[1] == decisions
+        if not (complete and bool((pairs.actions == jnp.arange(decisions)).all())):
+            return None
+        earned = self.flattened(self.collected(pairs.states, pairs.value))
+
+        def best(logits: Array, values: Array) -> Array | None:
+            reached = (values != 0).any(axis=1, keepdims=True)
+            if bool((values <= 0)[reached[:, 0]].any()):
+                return None  # the maximum of a row with a zero lies at infinity
+            top = jnp.log(jnp.where(reached, values, 1.0))
+            top += (logits - top).mean(axis=1, keepdims=True)  # the constant of a row is free
+            return jnp.where(reached, top, logits)
+
+        found = {name: best(w[name], earned[name]) for name in w}
+        return None if any(table is None for table in found.values()) else found
+
+    def collected(self, states: Array, weights: Float[Array, "n decisions"]) -> Tables:
+        """Weights of decisions, added up by the rows and entries that they used."""
+        observation, before = jnp.divmod(states % self.n_situations, self.nodes + 1)
+        decided = weights.reshape(-1, self.nodes, self.n_actions)
+        node = decided.sum(axis=2)
+        first = (before == self.nodes)[:, None]
+        zeros = Tables(*(jnp.zeros(shape) for shape in self._shapes()))
+        return Tables(
+            zeros.initial.at[observation].add(jnp.where(first, node, 0.0)),
+            zeros.transition.at[jnp.minimum(before, self.nodes - 1), observation].add(
+                jnp.where(first, 0.0, node)
+            ),
+            zeros.action.at[:, observation].add(jnp.moveaxis(decided, 0, 1)),
+        )
+
+    def decision(self, code: int) -> tuple[int, int]:
+        """Node and action of a decision."""
+        node, action = divmod(int(np.asarray(code)), self.n_actions)
+        return node, action
+
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        rows = (self.nodes, self.n_observations)
+        return rows[::-1], (*rows, self.nodes), (*rows, self.n_actions)

@@ -1,0 +1,98 @@
+"""A Gaussian over actions that sees no state: the policy of black-box search, Section 6.6."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
+
+from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl
+
+
+class DiagonalGaussian(Policy):
+    r"""$\pi(a;w) = N(a \,|\, \mu, (L L^*)^{-1})$ with L diagonal, whatever the state.
+
+    `w` is `{"mean": (k,), "precision_factor": (k,)}`, the latter the diagonal of L, so that
+    $\sigma = 1/|L|$. It is log-concave in $\mu$ and, at either sign, in L, but not jointly. Only
+    the squares of L enter: a step that takes an entry through zero arrives at the mirror image
+    of a distribution, not at an error.
+
+    Attributes:
+        size: k, the dimension of an action.
+    """
+
+    size: int = eqx.field(static=True)
+    log_concave = False
+    blockwise_log_concave = True
+    constant_curvature = False
+
+    def __check_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"`DiagonalGaussian(size=...)` must be at least 1, got {self.size}.")
+
+    def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
+        """The log-density of the action."""
+        L = w["precision_factor"]
+        error = L * (action - w["mean"])
+        return jnp.sum(jnp.log(jnp.abs(L)) - 0.5 * error**2) - 0.5 * self.size * jnp.log(2 * jnp.pi)
+
+    def sample(self, key: PRNGKeyArray, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
+        """The mean plus independent noise."""
+        noise = jax.random.normal(key, (self.size,))
+        return w["mean"] + noise / jnp.abs(w["precision_factor"])
+
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+        """The mean, then log sigma."""
+        return jnp.concatenate([w["mean"], -jnp.log(jnp.abs(w["precision_factor"]))])
+
+    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+        """See `diagonal_fisher`."""
+        return diagonal_fisher(outputs, u)
+
+    def mode(self, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
+        """The mean."""
+        return w["mean"]
+
+    def kl(self, w: dict[str, Array], v: dict[str, Array], state: Any) -> Scalar:
+        """See `diagonal_kl`."""
+        return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
+
+    def initial_parameters(self) -> dict[str, Array]:
+        """Mean zero, sigma one."""
+        return self.parameters(jnp.zeros(self.size), 1.0)
+
+    def parameters(self, mean: Any, sigma: Any) -> dict[str, Array]:
+        """The parameters with this mean and these standard deviations."""
+        mean, sigma = jnp.asarray(mean, dtype=float), jnp.asarray(sigma, dtype=float)
+        if mean.shape != (self.size,) or sigma.shape not in ((), (self.size,)):
+            raise ValueError(
+                f"`DiagonalGaussian.parameters(mean, sigma)` needs shape ({self.size},) and the "
+                f"same or one number, got {mean.shape} and {sigma.shape}."
+            )
+        if not bool((sigma > 0).all() & jnp.isfinite(sigma).all()):
+            raise ValueError("`DiagonalGaussian.parameters(sigma=...)` must be positive.")
+        return {"mean": mean, "precision_factor": jnp.broadcast_to(1 / sigma, mean.shape)}
+
+    def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
+        """The weighted mean, and the weighted variance about it: the EM step."""
+        mean = _mean(pairs)
+        return {"mean": mean, "precision_factor": 1 / jnp.sqrt(_variance(pairs, mean))}
+
+    def blockwise_maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
+        """The maximum over each block with the other as it was: the variance about the old mean."""
+        return {
+            "mean": _mean(pairs),
+            "precision_factor": 1 / jnp.sqrt(_variance(pairs, w["mean"])),
+        }
+
+
+def _mean(pairs: WeightedPairs) -> Float[Array, " k"]:
+    return jnp.einsum("nj,njk->k", pairs.value, pairs.actions) / pairs.value.sum()
+
+
+def _variance(pairs: WeightedPairs, about: Float[Array, " k"]) -> Float[Array, " k"]:
+    squares = (pairs.actions - about) ** 2
+    return jnp.einsum("nj,njk->k", pairs.value, squares) / pairs.value.sum()

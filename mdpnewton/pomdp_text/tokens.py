@@ -1,0 +1,115 @@
+"""The words of a .pomdp text, and where each stands."""
+
+import math
+import re
+from typing import NoReturn
+
+import numpy as np
+
+# A comment, or a word: a number whose sign may stand apart, anything without a separator, `:` or
+# `*`. Only words are captured.
+WORD = re.compile(r"#[^\n]*|([+-]\s+(?=[\d.])[^\s:#*]+|[^\s:#*]+|[:*])")
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R")
+LONGEST = 40  # letters of a word that an error quotes
+RESERVED = frozenset(
+    (*STATEMENTS, "uniform", "identity", "reward", "cost", "include", "exclude", "reset")
+)
+
+
+class POMDPError(ValueError):
+    """What is wrong with a .pomdp text, and where: `source:line:column: rule`.
+
+    Attributes:
+        line: From 1.
+        column: From 1.
+    """
+
+    def __init__(self, source: str, line: int, column: int, rule: str):
+        super().__init__(f"{source}:{line}:{column}: {rule}.")
+        self.line, self.column = line, column
+
+
+class Tokens:
+    """The words of a text with a place among them.
+
+    Positions are not kept but found again when an error needs one, which keeps large files fast.
+
+    Attributes:
+        words: All words, without comments.
+        index: Of the word that comes next.
+    """
+
+    def __init__(self, text: str, source: str):
+        self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        self.source = source
+        found = filter(None, WORD.findall(self.text))
+        self.words = ["".join(word.split()) if word[0] in "+-" else word for word in found]
+        self.index = 0
+
+    @property
+    def word(self) -> str:
+        """The word that comes next, "" at the end."""
+        return self.words[self.index] if self.index < len(self.words) else ""
+
+    def take(self) -> str:
+        """The next word, and on to the one after it."""
+        word = self.word
+        self.index += 1
+        return word
+
+    def colon(self, after: str) -> None:
+        """Past the colon that has to follow."""
+        if self.word != ":":
+            self.fail(f"`{after}` needs a colon after it, got {self.shown()}; write `{after}:`")
+        self.index += 1
+
+    def number(self, what: str) -> float:
+        """The next word as a number."""
+        word = self.word
+        value = float(word) if NUMBER.fullmatch(word) else math.nan
+        if not math.isfinite(value):
+            self.fail(f"{what} needs a finite number, got {self.shown()}")
+        self.index += 1
+        return value
+
+    def numbers(self, count: int, what: str) -> np.ndarray:
+        """The next so many words as numbers."""
+        words = self.words[self.index : self.index + count]
+        good = next((i for i, word in enumerate(words) if not NUMBER.fullmatch(word)), len(words))
+        if good < count:
+            at = self.index + good
+            came = f"got {good} and then {self.shown(at)}"
+            self.fail(f"{what} needs {count} number{'s' * (count > 1)}, {came}", at)
+        values = np.array([float(word) for word in words])
+        if not np.isfinite(values).all():
+            at = self.index + int(np.argmin(np.isfinite(values)))
+            self.fail(f"{what} must be finite, got {self.shown(at)}", at)
+        self.index += count
+        return values
+
+    def shown(self, at: int | None = None) -> str:
+        """A word as errors quote it."""
+        at = self.index if at is None else at
+        if at >= len(self.words):
+            return "the end of the text"
+        word = self.words[at]
+        return f"`{word}`" if len(word) <= LONGEST else f"`{word[:LONGEST]}...`"
+
+    def fail(self, rule: str, at: int | None = None) -> NoReturn:
+        """The error of a rule broken at a word, by default the next."""
+        line, column = self.position(self.index if at is None else at)
+        raise POMDPError(self.source, line, column, rule)
+
+    def position(self, at: int) -> tuple[int, int]:
+        """Line and column of a word, or of the end of the last one."""
+        offset, count = 0, 0
+        for match in WORD.finditer(self.text):
+            if match.group(1) is None:
+                continue
+            offset = match.start()
+            if count == at:
+                break
+            offset, count = match.end(), count + 1
+        return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)

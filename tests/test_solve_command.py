@@ -1,0 +1,165 @@
+"""`mdpnewton solve`, saved controllers, and the optimum over beliefs."""
+
+import json
+
+import numpy as np
+import pytest
+
+import mdpnewton as mn
+from mdpnewton.cli import main
+from mdpnewton.pomdp import optimal_value
+from mdpnewton.runs.controllers import load_controller
+from mdpnewton.runs.pomdp_files import load_pomdp, shipped
+
+QUICK = ["--nodes", "2", "--restarts", "3", "--iterations", "20"]
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("solve")
+    assert main(["solve", "load_unload", *QUICK, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_a_run_folder_holds_the_controller_and_its_graph(solved):
+    found = json.loads((solved / "results.json").read_text())
+    assert {"value", "nodes", "method", "iterations"} <= set(found)
+    assert found["value"] == max(found["values"])
+    assert found["residual"] < 1e-10
+    for name in ("controller.json", "controller.png", "controller.svg", "config.json"):
+        assert (solved / name).stat().st_size > 100
+
+
+def test_the_saved_controller_is_worth_what_was_said(solved):
+    policy, w, about = load_controller(solved / "controller.json")
+    evaluator = mn.ControllerEvaluator(load_pomdp("load_unload"))
+    assert evaluator.objective(None, policy, w) == pytest.approx(about["value"], rel=1e-12)
+    rows = about["probabilities"]["transition (node, observation, next node)"]
+    np.testing.assert_allclose(np.sum(rows, axis=2), 1)
+
+
+def test_json_prints_the_results_and_nothing_else(solved, tmp_path, capsys):
+    assert main(["solve", "load_unload", *QUICK, "--json", "--out", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    printed, earlier = json.loads(captured.out), json.loads((solved / "results.json").read_text())
+    assert printed["values"] == earlier["values"]  # the same seed, the same numbers
+
+
+def test_costs_are_reported_as_rewards(tmp_path, capsys):
+    text = """discount: 0.9\nvalues: cost\nstates: 2\nactions: 2\nobservations: 1
+T: * identity\nO: * uniform\nR: 0 : * : * : * 1\nR: 1 : * : * : * 3\n"""
+    (tmp_path / "costs.pomdp").write_text(text)
+    arguments = ["solve", str(tmp_path / "costs.pomdp"), "--nodes", "1", "--restarts", "2"]
+    assert main([*arguments, "--json", "--out", str(tmp_path / "run")]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] == pytest.approx(-10, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["newton", "first_gauss_newton", "adam"])
+def test_other_methods(method, tmp_path):
+    arguments = ["solve", "load_unload", "--nodes", "1", "--restarts", "2", "--iterations", "3"]
+    assert main([*arguments, "--method", method, "--out", str(tmp_path)]) == 0
+
+
+def test_ctrl_c_keeps_the_best_so_far(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mdpnewton.controller_search._advanced", interrupted)
+    assert main(["solve", "tiger", *QUICK, "--out", str(tmp_path)]) == 0
+    assert calls
+    assert json.loads((tmp_path / "results.json").read_text())["interrupted"]
+    assert "interrupted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.pomdp"], "there is no such file"),
+        (["tiger", "--nodes", "0"], "--nodes must be at least 1, got 0"),
+        (["tiger", "--restarts", "-1"], "--restarts must be at least 1"),
+        (["tiger", "--seed", "-1"], "--seed must not be negative"),
+        (["tiger", "--method", "magic"], "there is no method 'magic'"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["solve", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["{", "[]", '{"format": 1}', '{"format": 2, "nodes": 1, "observations": [], "actions": []}'],
+)
+def test_a_damaged_controller_is_refused(damage, tmp_path):
+    path = tmp_path / "controller.json"
+    path.write_text(damage)
+    with pytest.raises(ValueError, match="solve again"):
+        load_controller(path)
+    with pytest.raises(ValueError, match="no such file"):
+        load_controller(tmp_path / "none.json")
+
+
+def grid_value(pomdp, points=2001):
+    """Value iteration on a grid of beliefs about two states, linear in between."""
+    belief = np.stack([np.linspace(1, 0, points), np.linspace(0, 1, points)], axis=1)
+    value = np.zeros(points)
+    while True:
+        ways = []
+        for a in range(pomdp.n_actions):
+            total = belief @ pomdp.reward[:, a]
+            for o in range(pomdp.n_observations):
+                joint = (belief @ pomdp.transition[a]) * pomdp.observation[a][:, o]
+                share = joint.sum(axis=1)
+                after = np.interp(joint[:, 1] / share, belief[:, 1], value)
+                total = total + pomdp.discount * share * after
+            ways.append(total)
+        new = np.max(ways, axis=0)
+        if np.abs(new - value).max() < 1e-9:
+            return float(np.interp(pomdp.start[1], belief[:, 1], new))
+        value = new
+
+
+def test_the_tigers_optimum_by_two_value_iterations():
+    tiger = load_pomdp("tiger")
+    assert optimal_value(tiger) == pytest.approx(19.3714, abs=1e-4)
+    assert grid_value(tiger) == pytest.approx(optimal_value(tiger), rel=1e-3)
+
+
+def test_where_states_are_seen_the_optimum_is_that_of_the_mdp():
+    pomdp = load_pomdp("cheese")
+    seen = mn.FinitePOMDP(
+        pomdp.transition,
+        np.stack([np.eye(pomdp.n_states)] * pomdp.n_actions),
+        pomdp.reward,
+        pomdp.start,
+        pomdp.discount,
+        first_observation=np.eye(pomdp.n_states),
+    )
+    value = np.zeros(pomdp.n_states)
+    for _ in range(2000):
+        ahead = np.einsum("ast,t->sa", pomdp.transition, value)
+        value = (pomdp.reward + pomdp.discount * ahead).max(axis=1)
+    assert optimal_value(seen) == pytest.approx(pomdp.start @ value, rel=1e-10)
+    assert optimal_value(pomdp) < optimal_value(seen)
+
+
+def test_too_many_beliefs_are_no_optimum():
+    assert optimal_value(load_pomdp("hallway"), limit=500) is None
+
+
+def test_a_controller_never_beats_the_optimum():
+    for name in set(shipped()) - {"hallway"}:
+        pomdp = load_pomdp(name)
+        evaluator = mn.ControllerEvaluator(pomdp)
+        policy = evaluator.controller(3)
+        found = mn.search_controllers(
+            evaluator, policy, mn.random_starts(policy, 0, 3), iterations=20
+        )
+        assert found.objective.max() <= optimal_value(pomdp) * (1 + 1e-9), name
