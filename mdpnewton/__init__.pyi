@@ -1,10 +1,12 @@
 from .analysis import Analysis, analyze, value_consistency
+from .black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
 from .closed_loop import ClosedLoop
 from .controller_search import Restarts, search_controllers
 from .curvature import Curvature, curvature, gradient, surrogate
 from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from .evaluators import (
     ActorCritic,
+    Bandit,
     CompatibleCritic,
     ControllerEvaluator,
     FiniteEvaluator,
@@ -13,8 +15,11 @@ from .evaluators import (
     MonteCarlo,
     NetworkCritic,
     QuadraticEvaluator,
+    RecurrentState,
+    Shaped,
     linear_gaussian_terms,
     random_starts,
+    rank_utilities,
 )
 from .forms import FORMS, Form
 from .hessian import (
@@ -43,6 +48,7 @@ from .policies import (
     AffineGaussian,
     Categorical,
     Deviation,
+    DiagonalGaussian,
     FiniteStateController,
     Gaussian,
     Gibbs,
@@ -118,6 +124,7 @@ __all__ = [
     "AffineGaussian",
     "Deviation",
     "NoisyGain",
+    "DiagonalGaussian",
     "NetworkCategorical",
     "NetworkGaussian",
     "mlp",
@@ -138,6 +145,10 @@ __all__ = [
     "LinearGaussianEvaluator",
     "QuadraticEvaluator",
     "MonteCarlo",
+    "RecurrentState",
+    "Bandit",
+    "Shaped",
+    "rank_utilities",
     "ActorCritic",
     "CompatibleCritic",
     "LinearCritic",
@@ -191,6 +202,11 @@ __all__ = [
     "Record",
     "SearchResult",
     "search",
+    "maximize",
+    "minimize",
+    "Optimum",
+    "Generation",
+    "BLACK_BOX_METHODS",
     "random_starts",
     "search_controllers",
     "Restarts",

@@ -14,6 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from problems import gibbs, random_mdp
 
 import mdpnewton as mn
+from mdpnewton.domains.ball_in_cup.pictures import pictures_available
 from mdpnewton.domains.cartpole import CartPole, advance
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.environments import IDS
@@ -89,7 +90,10 @@ def test_unit_actions_stand_for_the_ends_of_the_box():
 def test_our_environments_pass_gymnasiums_checker(name):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*symmetric and normalized")  # newtons, on purpose
-        check_env(gymnasium.make(IDS[name], render_mode="rgb_array").unwrapped)
+        mode = "rgb_array"
+        if name == "ball-in-cup" and not pictures_available():
+            mode = None  # pictures need OpenGL, which not every machine has
+        check_env(gymnasium.make(IDS[name], render_mode=mode).unwrapped)
 
 
 def test_our_environments_are_found_whichever_is_imported_first():

@@ -3,16 +3,15 @@
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
-import time
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from mdpnewton.cli import main
-from mdpnewton.domains.tetris import DT_10, DT_20, play
+from mdpnewton.domains.tetris import DT_10, DT_20, play, play_chunks
 
 KEYS = ("mean", "stderr", "games", "pieces", "pieces_per_cpu_second", "capped")
 BI = [0.0] * 10 + [-0.3] * 9 + [0.0, -1.0]
@@ -150,19 +149,19 @@ def test_watch_is_live_in_a_terminal():
     assert "3 pieces" in text
 
 
-def test_ctrl_c_reports_the_games_that_are_complete(weights):
+def test_ctrl_c_reports_the_games_that_are_complete(weights, monkeypatch, capsys):
+    def tiring(*arguments, **options):
+        yield from islice(play_chunks(*arguments, **options), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mdpnewton.domains.tetris.simulate.play_chunks", tiring)
     path = weights({"weights": DT_10, "features": "dt"})
-    play(DT_10, features="dt", games=1, cap=1)  # compiles, and keeps it on disk
-    command = [sys.executable, "-m", "mdpnewton", "tetris", "play", "--weights", str(path)]
-    command += ["--games", "1000000", "--cap", "2000", "--json"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130, err
-    assert "interrupted" in err
-    found = json.loads(out)
-    assert 0 < found["games"] < 1_000_000
+    command = ["tetris", "play", "--weights", str(path), "--games", "1000", "--cap", "200"]
+    assert main([*command, "--json"]) == 130
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.err
+    found = json.loads(captured.out)
+    assert 0 < found["games"] < 1000
     assert np.isfinite(found["mean"])
 
 

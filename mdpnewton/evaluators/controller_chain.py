@@ -30,7 +30,6 @@ from mdpnewton.pomdp import FinitePOMDP
 from mdpnewton.pomdp.product import first_observations, observations
 from mdpnewton.threads import threads_for
 
-DENSE = 1_500  # equations up to which the system is factorised, and not iterated on
 TOLERANCE = 1e-12
 
 
@@ -61,6 +60,7 @@ class Chain(eqx.Module):
         reward: R(s, a).
         first: p(s) p(o|s) before the first action, shape (S, O).
         discount: gamma.
+        dense: Equations up to which the system is factorised, and not iterated on.
     """
 
     moves: Any
@@ -69,6 +69,7 @@ class Chain(eqx.Module):
     reward: Float[Array, "S A"]
     first: Float[Array, "S O"]
     discount: float = eqx.field(static=True)
+    dense: int = eqx.field(static=True, default=1_500)
 
     @classmethod
     def of(cls, pomdp: FinitePOMDP) -> "Chain":
@@ -106,7 +107,7 @@ class Chain(eqx.Module):
         system = partial(self._system, k)
         turned = jax.linear_transpose(system, gain)
         size = gain.size
-        if size <= DENSE and not isinstance(self.moves, tuple):
+        if size <= self.dense and not isinstance(self.moves, tuple):
             matrix = jnp.eye(size) - self.discount * self._matrix(k).reshape(size, size)
             value, visits = _solved(matrix, gain.ravel(), begun.ravel())
             value, visits = value.reshape(gain.shape), visits.reshape(gain.shape)
