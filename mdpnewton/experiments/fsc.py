@@ -55,7 +55,7 @@ class Config:
 
     restarts: int = 4
     iterations: int = 40
-    problems: str = "tiger,cheese"
+    problems: str = "cheese"
 
 
 SCALES = {
