@@ -1,4 +1,4 @@
-"""`mdpnewton tetris play` and `mdpnewton tetris watch`."""
+"""`mdpnewton tetris`: play and watch; `cli_tetris_train` adds train."""
 
 import argparse
 import time
@@ -58,21 +58,14 @@ def _common(parser: Any, *, required: bool) -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from mdpnewton.domains.tetris.simulate import joined, play_chunks
+    from mdpnewton.report.progress import progress_bar
 
     weights, features = _weights(options)
-    console = Console(stderr=True)
-    quiet = options.json or not console.is_terminal
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     done: list[Any] = []
     games, interrupted, begin = 0, False, time.process_time()
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet
-    ) as bar:
-        task = bar.add_task("compiling, if it is the first time", total=options.games)
+    with progress_bar("tetris", quiet=options.json) as bar:
+        bar(0, options.games, "compiling, if it is the first time")
         try:
             chunks = play_chunks(
                 weights,
@@ -90,7 +83,7 @@ def _play(options: argparse.Namespace) -> None:
                 done.append(chunk)
                 games += chunk.games
                 lines = sum(int(part.lines.sum()) for part in done)
-                bar.update(task, completed=games, description=f"{lines / games:,.1f} lines a game")
+                bar(games, options.games, f"{lines / games:,.1f} lines a game")
         except KeyboardInterrupt:
             interrupted = True
     if done:
@@ -134,12 +127,11 @@ def _watch(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} must be at least {least}, got {value}")
     from itertools import islice
 
-    import numpy as np
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    from mdpnewton.domains.tetris.pictures import text_picture
+    from mdpnewton.domains.tetris.pictures import placed_cells, text_picture
     from mdpnewton.domains.tetris.plain import decisions
     from mdpnewton.domains.tetris.simulate import checked_weights
 
@@ -157,9 +149,7 @@ def _watch(options: argparse.Namespace) -> None:
     console, lines, pieces = Console(), 0, 0
     with Live(console=console, auto_refresh=False) as live:
         for step in islice(steps, options.pieces):
-            new = np.zeros_like(step.board)
-            for row, column in step.placed.shape.cells:
-                new[step.placed.row + row, step.column + column] = True
+            new = placed_cells(step)
             lines, pieces = lines + step.placed.lines, pieces + 1
             frame = text_picture(step.board | new, step.piece, lines, new)
             if console.is_terminal:

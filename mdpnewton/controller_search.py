@@ -29,6 +29,7 @@ from mdpnewton.search import search
 
 CHUNK = 20  # iterations between two looks at the clock
 ARMIJO, SHORTEST = 1e-4, 1e-10
+SCORES = 1e8  # numbers of a table of scores that is still built
 
 
 @dataclass(frozen=True)
@@ -213,9 +214,16 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     return jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
 
 
-def _evaluator_for(pomdp: FinitePOMDP, nodes: int, method: str) -> Any:
+def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Any:
     if method in ("newton", "conjugate_gradient_newton"):
-        return FiniteEvaluator(product_mdp(pomdp, nodes))  # it knows grad V in every state
+        product = product_mdp(pomdp, nodes)  # it knows grad V in every state
+        entries = product.reward.size * size
+        if entries > SCORES:
+            raise ValueError(
+                f"{method} needs the score of every pair of the product chain, {entries:.1e} "
+                f"numbers here and {SCORES:.0e} at most; use fewer nodes, or second_gauss_newton"
+            )
+        return FiniteEvaluator(product)
     return ControllerEvaluator(pomdp, max(0.0, -float(np.min(pomdp.reward))))
 
 
@@ -230,8 +238,9 @@ def _one_by_one(
     if method not in METHODS:
         names = ", ".join(dict.fromkeys((*ROW_METHODS, *METHODS)))
         raise ValueError(f"there is no method {method!r}; choose one of {names}.")
-    seen = _evaluator_for(evaluator.pomdp, policy.nodes, method)
-    number = len(jax.tree.leaves(starts)[0])
+    leaves = jax.tree.leaves(starts)
+    number, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
+    seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)
     curves, ends, clocks = [], [], []
     interrupted, best = False, -np.inf
     for i in range(number):

@@ -13,10 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, seed_of
+from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, evaluation_of, seed_of
 from mdpnewton.domains.tetris.rules import Estimate, Survival
 from mdpnewton.domains.tetris.simulate import estimate
-from mdpnewton.evaluation import AccumulatedMatrices
 from mdpnewton.methods import Method, Precondition, direction
 from mdpnewton.solve import Dense, SolveReport
 
@@ -222,16 +221,10 @@ def stepped(
         found: An `Estimate`.
         divergence: K in a = sqrt(2 K / (d' F d)), F the Fisher matrix of one decision.
     """
-    pieces = float(found.pieces.mean())
-    evaluation = AccumulatedMatrices(
-        gradient=jnp.asarray(found.gradient),
-        matrices={"H2": jnp.asarray(found.h2), "fisher": jnp.asarray(found.fisher)},
-        objective=found.mean,
-        decisions=pieces,
-    )
+    evaluation = evaluation_of(found)
     ahead = direction(method, None, jnp.asarray(w), evaluation)  # type: ignore[arg-type]
     d = np.asarray(ahead.value)
-    curved = float(d @ np.asarray(evaluation.matrices["fisher"]) @ d) / pieces
+    curved = float(d @ np.asarray(evaluation.matrices["fisher"]) @ d) / evaluation.decisions
     if not (ahead.report.slope > 0 and curved > 0 and math.isfinite(curved)):
         return w, ahead.report, 0.0
     moved = w + math.sqrt(2 * divergence / curved) * d

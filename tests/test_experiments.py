@@ -2,13 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from mdpnewton import direction, search  # noqa: F401
 from mdpnewton.cli import main
-from mdpnewton.experiments import EXPERIMENTS
+from mdpnewton.experiments import EXPERIMENTS, fsc  # noqa: F401
 
 FULL = ("first_gauss_newton", "second_gauss_newton")
 DIAGONAL = ("diagonal_first_gauss_newton", "diagonal_second_gauss_newton")
@@ -134,6 +135,21 @@ def test_fsc_gauss_newton_solves_the_cheese_maze_from_every_start(results):
     slower = cheese["methods"]["expectation_maximization"]["iterations_to_95_percent"]
     for fast, slow in zip(found["iterations_to_95_percent"], slower, strict=True):
         assert fast < slow
+
+
+def test_ctrl_c_keeps_the_complete_problems_of_fsc(tmp_path, monkeypatch):
+    whole = sys.modules["mdpnewton.experiments.fsc"].search_controllers
+    calls = []
+
+    def tiring(*arguments, **options):
+        calls.append(arguments)
+        found = whole(*arguments, **options)
+        return replace(found, interrupted=len(calls) > 12)
+
+    monkeypatch.setattr("mdpnewton.experiments.fsc.search_controllers", tiring)
+    more = ["--set", "problems=cheese,load_unload", "--set", "iterations=20"]
+    assert main(["run", "fsc", "--out", str(tmp_path), *more]) == 0
+    assert list(load(tmp_path)["problems"]) == ["cheese"]
 
 
 def test_demo_second_order_methods_beat_steepest_ascent(results):

@@ -163,3 +163,9 @@ def test_a_controller_never_beats_the_optimum():
             evaluator, policy, mn.random_starts(policy, 0, 3), iterations=20
         )
         assert found.objective.max() <= optimal_value(pomdp) * (1 + 1e-9), name
+
+
+def test_newton_on_a_product_that_does_not_fit_is_refused(tmp_path, capsys):
+    arguments = ["solve", "hallway", "--method", "newton", "--restarts", "1"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 2
+    assert "use fewer nodes, or second_gauss_newton" in capsys.readouterr().err

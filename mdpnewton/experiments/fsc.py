@@ -87,7 +87,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
             warm = search_controllers(evaluator, policy, starts, method, iterations=20, **settings)
             if warm.interrupted:
-                raise KeyboardInterrupt
+                break
             found[method] = search_controllers(
                 evaluator,
                 policy,
@@ -98,7 +98,12 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
                 **settings,
             )
             if found[method].interrupted:
+                del found[method]
+                break
+        if len(found) < len(METHODS):  # what is complete is kept
+            if not problems:
                 raise KeyboardInterrupt
+            break
         best = max(float(way.objective.max()) for way in found.values())
         problems[name] = {
             "nodes": policy.nodes,

@@ -233,7 +233,7 @@ def table(results: dict[str, Any]) -> Table:
 
 def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
     """A replay of the best weights, as a GIF, and the weights as `tetris play` reads them."""
-    from mdpnewton.domains.tetris.pictures import color_picture
+    from mdpnewton.domains.tetris.pictures import color_picture, placed_cells
     from mdpnewton.domains.tetris.plain import decisions
     from mdpnewton.report.training import save_animation
     from mdpnewton.runs.folder import to_json, write_whole
@@ -245,9 +245,7 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
     for step in islice(
         decisions(np.array(weights), policy="greedy", seed=0, game=0, **board), FRAMES
     ):
-        new = np.zeros_like(step.board)
-        for row, column in step.placed.shape.cells:
-            new[step.placed.row + row, step.column + column] = True
+        new = placed_cells(step)
         frames.append(color_picture(step.board | new, step.piece, new))
     save_animation(folder / "replay.gif", frames, 150)
     saved = {"features": results["features"], "weights": weights, "width": width}

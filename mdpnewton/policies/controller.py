@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from mdpnewton.evaluation import WeightedPairs
@@ -148,11 +147,6 @@ class FiniteStateController(Categorical):
             ),
             zeros.action.at[:, observation].add(jnp.moveaxis(decided, 0, 1)),
         )
-
-    def decision(self, code: int) -> tuple[int, int]:
-        """Node and action of a decision."""
-        node, action = divmod(int(np.asarray(code)), self.n_actions)
-        return node, action
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         rows = (self.nodes, self.n_observations)

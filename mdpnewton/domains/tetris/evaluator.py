@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mdpnewton.domains.tetris.rules import RecurrentState, Rule
+from mdpnewton.domains.tetris.rules import Estimate, RecurrentState, Rule
 from mdpnewton.domains.tetris.simulate import CAP, estimate, play
 from mdpnewton.domains.tetris.tables import feature_names
 from mdpnewton.evaluation import AccumulatedMatrices
@@ -71,13 +71,7 @@ class TetrisEvaluator:
         )
         self.pieces += int(found.pieces.sum())
         self.capped += int(found.capped.sum())
-        return AccumulatedMatrices(
-            gradient=jnp.asarray(found.gradient),
-            matrices={"H2": jnp.asarray(found.h2), "fisher": jnp.asarray(found.fisher)},
-            objective=found.mean,
-            objective_error=found.stderr,
-            decisions=float(found.pieces.mean()),
-        )
+        return evaluation_of(found)
 
     def objective(self, key: Any, policy: AfterstatePolicy, w: Float[Array, " n"]) -> float:
         """Mean lines of `line_games` other games, the same ones for every `w`."""
@@ -97,6 +91,17 @@ class TetrisEvaluator:
             "threads": self.threads,
             "cap": self.cap,
         }
+
+
+def evaluation_of(found: Estimate) -> AccumulatedMatrices:
+    """An estimate as the library's evaluation."""
+    return AccumulatedMatrices(
+        gradient=jnp.asarray(found.gradient),
+        matrices={"H2": jnp.asarray(found.h2), "fisher": jnp.asarray(found.fisher)},
+        objective=found.mean,
+        objective_error=found.stderr,
+        decisions=float(found.pieces.mean()),
+    )
 
 
 def seed_of(key: Any) -> int:

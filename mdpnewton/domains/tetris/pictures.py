@@ -4,10 +4,19 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from mdpnewton.domains.tetris.pieces import shapes
+from mdpnewton.domains.tetris.plain import Step
 
 CELL = 24  # pixels
 PAPER, INK, FILL, NEW = "#ffffff", "#9aa5b1", "#1f77b4", "#d62728"
 MARGIN = 4  # rows above the board, where the current piece is shown
+
+
+def placed_cells(step: Step) -> np.ndarray:
+    """Where the piece of a decision comes to lie, on a board of its own."""
+    new = np.zeros_like(step.board)
+    for row, column in step.placed.shape.cells:
+        new[step.placed.row + row, step.column + column] = True
+    return new
 
 
 def text_picture(board: np.ndarray, piece: int, lines: int, new: np.ndarray | None = None) -> str:
