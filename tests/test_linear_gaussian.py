@@ -32,7 +32,7 @@ def test_moments_gradient_and_matrices_agree_with_explicit_smoothing(case, log10
     assert evaluator.objective(None, policy, w) == pairs.objective
     found = mn.gradient(policy, w, pairs)
     close(found["mean"], g)
-    close(found["scale"], sigma**2 * trace, 1e-9)
+    close(found["scale"], sigma**2 * trace)
     H2 = mn.curvature(policy, w, pairs, "H2")
     block, scale = H2.blocks()
     close(block[0], -np.kron(np.eye(k), Sxx) / sigma**2)
