@@ -62,6 +62,7 @@ EXPERIMENTS = {
         "Section 6.5: Tetris on twenty rows",
         {"height": 20, "methods": "second_gauss_newton"},
     ),
+    "ball-in-cup": Experiment("ball_in_cup", "Section 6.6: a robot arm learns to catch a ball"),
     "fsc": Experiment("fsc", "Appendix B.2: finite-state controllers for POMDPs, by blocks"),
     "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }

@@ -30,7 +30,7 @@ def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
             f"{runs.shape}."
         )
     number = len(runs)
-    error = runs.std(axis=0, ddof=1) / np.sqrt(number) if number > 1 else 0 * runs[0]
+    error = runs.std(axis=0, ddof=1) / np.sqrt(number) if number > 1 else np.zeros_like(runs[0])
     return {
         "curve": {
             "x": np.asarray(x).tolist(),

@@ -43,6 +43,8 @@ COLORS = {
     "long_mean_30": "tab:orange",
     "block_second_gauss_newton": "tab:blue",
     "adam": "tab:orange",
+    "blockwise_expectation_maximization": "tan",
+    "cma_es": "tab:gray",
 }
 LABELS = {
     "steepest": "steepest ascent",
@@ -67,6 +69,8 @@ LABELS = {
     "long_mean_30": "mean step 30, EM's sigma",
     "block_second_gauss_newton": "second Gauss-Newton, blocks",
     "adam": "Adam",
+    "blockwise_expectation_maximization": "EM, about the old mean",
+    "cma_es": "CMA-ES",
 }
 
 

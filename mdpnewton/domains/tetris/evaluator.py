@@ -95,9 +95,12 @@ class TetrisEvaluator:
 
 def evaluation_of(found: Estimate) -> AccumulatedMatrices:
     """An estimate as the library's evaluation."""
+    matrices = {"H2": jnp.asarray(found.h2), "fisher": jnp.asarray(found.fisher)}
+    if found.h1 is not None:
+        matrices |= {"H1": jnp.asarray(found.h1), "A1+A2": jnp.asarray(found.h1 + found.h2)}
     return AccumulatedMatrices(
         gradient=jnp.asarray(found.gradient),
-        matrices={"H2": jnp.asarray(found.h2), "fisher": jnp.asarray(found.fisher)},
+        matrices=matrices,
         objective=found.mean,
         objective_error=found.stderr,
         decisions=float(found.pieces.mean()),

@@ -43,6 +43,14 @@ def add_to(into, factor, what):
         into[i] += factor * what[i]
 
 
+@njit(inline="always")
+def add_square(into, score, side):
+    """into += score score'."""
+    for i in range(side):
+        for j in range(side):
+            into[i * side + j] += score[i] * score[j]
+
+
 @njit
 def add_change(shapes, ints, shape, code, score):
     """What one placement that removes no line changes, added to `score`."""
@@ -178,6 +186,7 @@ def _kept_on_disk(sources):
         pieces,
         capped,
         gradient,
+        h1,
         h2,
         fisher,
         visits,
@@ -185,7 +194,8 @@ def _kept_on_disk(sources):
     ):
         """Play as many games as `lines` has room for and add to the sums; the traces begun.
 
-        -1 if it was stopped. `h2` collects sum lines Phi2, without the sign, or with `survival` P2.
+        -1 if it was stopped. `h2` collects sum lines Phi2, without the sign, or with `survival` P2;
+        `h1` the same with squares of scores, if it has room for them.
         """
         sources  # noqa: B018
         ints, reals = workspace(height, width)
@@ -194,6 +204,7 @@ def _kept_on_disk(sources):
         rows, p = np.zeros((4 * at.LANES + 4) * side), np.zeros(4 * at.LANES + 4)
         trace, score, now = np.zeros(side), np.zeros(side + at.ROW), np.zeros(side + at.ROW)
         covariance, curvature = np.zeros(h2.shape[0]), np.zeros(h2.shape[0])
+        squares, squared = np.zeros(h1.shape[0]), h1.shape[0] > 0
         recent = np.zeros(height + 1)  # beta^(pieces since) by height
         cycles, visit, guided = 0, False, survival and critic.any()
         for game in range(lines.shape[0]):
@@ -244,6 +255,7 @@ def _kept_on_disk(sources):
                         cycles += 1
                         add_to(fisher, 1.0, curvature)
                         trace[:] = 0.0
+                        squares[:] = 0.0
                         curvature[:] = 0.0
                         if not include_start:
                             out = fisher
@@ -274,8 +286,11 @@ def _kept_on_disk(sources):
                 else:
                     if include_start or not visit:
                         add_to(trace, 1.0, score)
+                        if squared:
+                            add_square(squares, score, side)
                     if removed:
                         add_to(gradient, removed, trace)
+                        add_to(h1, removed, squares)
                         add_to(h2, removed, curvature)
                 cells += 4 - removed * width
                 gained += removed

@@ -15,6 +15,7 @@ class _Sums:
         self.gradient = np.zeros(size)
         self.h2 = np.zeros((size, size))
         self.fisher = np.zeros((size, size))
+        self.h1: np.ndarray | None = None
         self.cycles = 0
         self.visits = np.zeros(height + 1, int)
         self.survival = np.zeros(height + 1)
@@ -44,6 +45,8 @@ class RecurrentSums(_Sums):
         super().__init__(size, height)
         self.rule = rule
         self.trace, self.curvature = np.zeros(size), np.zeros((size, size))
+        self.squares = np.zeros((size, size))
+        self.h1 = np.zeros((size, size)) if rule.h1 else None
         self.started = False
 
     def begin(self) -> None:
@@ -60,12 +63,16 @@ class RecurrentSums(_Sums):
         if visit:
             self.cycles += 1
             self.trace, self.curvature = np.zeros_like(self.trace), np.zeros_like(self.curvature)
+            self.squares = np.zeros_like(self.squares)
         if not visit or self.rule.include_start:
             self.trace = self.trace + score
             self.curvature = self.curvature - covariance
+            self.squares = self.squares + np.outer(score, score)
         self.fisher += covariance
         self.gradient += step.placed.lines * self.trace
         self.h2 += step.placed.lines * self.curvature
+        if self.h1 is not None:
+            self.h1 += step.placed.lines * self.squares
 
 
 class SurvivalSums(_Sums):
@@ -135,6 +142,7 @@ def estimate(
         sums.h2 / games,
         np.diag(sums.h2) / games,
         sums.fisher / games,
+        None if sums.h1 is None else sums.h1 / games,
         sums.cycles,
         sums.visits,
         sums.survival / np.maximum(sums.visits, 1),

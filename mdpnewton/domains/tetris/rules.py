@@ -24,12 +24,14 @@ class RecurrentState:
             of a game is; with `include_start` the estimates are then unbiased for the gradient
             and H2 of the expected lines of a game.
         include_start: Whether the score at the recurrent state itself enters its trace.
+        h1: Whether to accumulate H1 too, which the first Gauss-Newton method needs.
     """
 
     reset: str = "empty"
     # Paper: Algorithm 2 resets the traces at the recurrent state and adds nothing. Here: a switch,
     # on by default, because without it what is decided on an empty board is never learnt.
     include_start: bool = True
+    h1: bool = False
 
     def __post_init__(self) -> None:
         if self.reset not in RESETS:
@@ -100,10 +102,11 @@ class Estimate(NamedTuple):
         pieces: Placed in every game.
         capped: Whether the game was stopped at the cap.
         gradient: Of the expected lines, as the rule values decisions.
-        h2: The second Gauss-Newton matrix, eq. (30): negative definite, or nearly.
+        h2: The second Gauss-Newton matrix, eq. (19): negative definite, or nearly.
         h2_diagonal: Its diagonal.
         fisher: sum_t Cov[features] of a game: the Fisher matrix of its decisions. Divide by
             `pieces.mean()` for that of one decision.
+        h1: sum Q_t score score', eq. (18), with `RecurrentState(h1=True)`; else None.
         cycles: Times that the traces were started, all games together.
         visits: How often a decision saw each largest column height.
         survival: With `Survival`, the mean of beta^(T - t) by largest column height, a critic for
@@ -117,6 +120,7 @@ class Estimate(NamedTuple):
     h2: np.ndarray
     h2_diagonal: np.ndarray
     fisher: np.ndarray
+    h1: np.ndarray | None
     cycles: int
     visits: np.ndarray
     survival: np.ndarray

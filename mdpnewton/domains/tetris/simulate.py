@@ -192,6 +192,7 @@ def estimate(
     table = policy_table(given, features, width)
     size, survival = len(given), isinstance(rule, Survival)
     critic, beta, share, at_empty, include_start = np.zeros(height + 1), 1.0, 1, True, True
+    side, squared = padded(size), isinstance(rule, RecurrentState) and rule.h1
     if isinstance(rule, Survival):
         critic, beta, share = rule.table(height), float(rule.beta), rule.share
     else:
@@ -201,7 +202,7 @@ def estimate(
     def chunk(start: int, count: int, stop: np.ndarray) -> tuple[Any, ...]:
         lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
         capped = np.zeros(count, bool)
-        sums = [np.zeros(padded(size)), np.zeros(entries), np.zeros(entries)]
+        sums = [np.zeros(side), np.zeros(side**2 * squared), np.zeros(entries), np.zeros(entries)]
         sums += [np.zeros(height + 1, np.int64), np.zeros(height + 1)]
         game = (shapes, begins, table, features == "dt", height, width)
         run = (np.uint64(seed), start, cap, stop)
@@ -210,11 +211,11 @@ def estimate(
         return lines, pieces, capped, cycles, *sums
 
     played: list[tuple[np.ndarray, ...]] = []
-    totals: list[Any] = [0, 0.0, 0.0, 0.0, 0, 0.0]
+    totals: list[Any] = [0, 0.0, 0.0, 0.0, 0.0, 0, 0.0]
     for one in _in_order(chunk, first, games, threads):
         played.append(one[:3])
         totals = [total + new for total, new in zip(totals, one[3:], strict=True)]
-    cycles, gradient, h2, fisher, visits, seen = totals
+    cycles, gradient, h1, h2, fisher, visits, seen = totals
     fisher_matrix = whole_matrix(features, size, fisher) / games
     h2_matrix, scale = whole_matrix(features, size, h2) / games, 1.0
     if survival:
@@ -230,6 +231,7 @@ def estimate(
         h2_matrix,
         np.diag(h2_matrix).copy(),
         fisher_matrix,
+        h1.reshape(side, side)[:size, :size] / games if squared else None,
         int(cycles),
         visits,
         seen / np.maximum(visits, 1),

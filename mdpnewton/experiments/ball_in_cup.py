@@ -1,0 +1,309 @@
+"""Ball-in-a-cup, Section 6.6: who learns to catch, and how often."""
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+from scipy.stats import binomtest, fisher_exact
+
+from mdpnewton.black_box import BLACK_BOX_METHODS, Generation, maximize
+from mdpnewton.domains.ball_in_cup import BallInCup, load_demonstration
+from mdpnewton.experiments import Progress
+from mdpnewton.experiments.learning_curves import draw_curves, shown_final, summary
+from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.tables import new_table
+
+CMA = "cma_es"
+EVERY = 5  # updates between two trials of the mean
+FINE = 0.001  # s a step: what caught is played again with it
+PAPER = {"second_gauss_newton": (45, 50), "expectation_maximization": (36, 50)}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings. A run is a success if the last mean's ball lies in the cup at the end.
+
+    Attributes:
+        runs: Of each method; a run has the same first samples for all methods but CMA-ES.
+        updates: Of the policy.
+        samples: Rollouts an update.
+        reuse: Batches a direction is computed from, the newest included.
+        weighting: Of old batches, "pooled" or "importance".
+        sigma: Of every weight at the start; the paper's precision is 0.01.
+        scale: Of the demonstration's movement in the start,
+        bump: and the height of its sideways swing in rad.
+        natural_step: Step size of the natural gradient,
+        steepest_step: and of steepest ascent; all others have 1.
+        duration: Seconds an episode.
+        methods: Names, with commas between.
+        reference: The method that the others are tested against.
+        threads: Rollouts at once; nothing but the time depends on it.
+    """
+
+    runs: int = 1
+    updates: int = 3
+    samples: int = 6
+    reuse: int = 3
+    weighting: str = "pooled"
+    sigma: float = 10.0
+    scale: float = 0.75
+    bump: float = 0.05
+    natural_step: float = 1.0
+    steepest_step: float = 0.1
+    duration: float = 1.5
+    methods: str = ",".join([*BLACK_BOX_METHODS, CMA])
+    reference: str = "second_gauss_newton"
+    threads: int = 2
+
+
+SCALES = {
+    "quick": Config(),
+    "laptop": Config(runs=10, updates=100, samples=15, reuse=10),
+    "paper": Config(runs=50, updates=100, samples=15, reuse=10),
+}
+
+
+class Run(NamedTuple):
+    """One search.
+
+    Attributes:
+        rewards: Mean over the samples of each update, drawn before it.
+        tried: Updates after which the mean was played, 0 the first,
+        caught: and whether it caught; the last is the result.
+        mean: The last one.
+        seconds: Of processor time.
+    """
+
+    rewards: list[float]
+    tried: list[int]
+    caught: list[bool]
+    mean: np.ndarray
+    seconds: float
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Rewards and catches of every method."""
+    names = config.methods.split(",")
+    unknown = [name for name in names if name not in (*BLACK_BOX_METHODS, CMA)]
+    if unknown:
+        known = ", ".join([*BLACK_BOX_METHODS, CMA])
+        raise ValueError(f"--set methods={unknown[0]}: choose from {known}")
+    game = BallInCup(duration=config.duration, threads=config.threads)
+    start = load_demonstration().imperfect(config.scale, config.bump).weights(game.primitives)
+    first = game.play(start)
+    found: dict[str, list[Run]] = {name: [] for name in names}
+    total, caught = config.runs * len(names), dict.fromkeys(names, 0)
+    for number in range(config.runs):
+        ended: dict[str, Run] = {}
+        try:
+            for position, name in enumerate(names):
+                done = number * len(names) + position
+                progress(done, total, f"{LABELS[name]}, {caught[name]} of {number} caught")
+                ended[name] = _searched(config, name, game, start, seed + number)
+        except KeyboardInterrupt:  # what is complete is kept
+            if not any(found.values()):
+                raise
+            break
+        for name, one in ended.items():
+            found[name].append(one)
+            caught[name] += one.caught[-1]
+    progress(total, total, "again with finer steps")
+    fine = BallInCup(dt=FINE, duration=config.duration, threads=config.threads)
+    methods = {name: _summary(runs, fine) for name, runs in found.items()}
+    _compare(methods, config.reference)
+    return {
+        "methods": methods,
+        "start": {"reward": float(first.reward[0]), "caught": bool(first.caught[0])},
+        "reference": config.reference,
+        "shown": _shown(found, start),
+        "seeds": [seed, seed + len(found[names[0]]) - 1],
+    }
+
+
+def _searched(config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int) -> Run:
+    began = time.process_time()
+    tried, caught = [0], [bool(game.play(start).caught[0])]
+    rewards: list[float] = []
+
+    def after(reward: float, mean: np.ndarray) -> None:
+        rewards.append(reward)
+        if len(rewards) % EVERY == 0 or len(rewards) == config.updates:
+            tried.append(len(rewards))
+            caught.append(bool(game.play(mean).caught[0]))
+
+    search = _cma_es if name == CMA else _gaussian
+    mean = search(config, name, game, start, seed, after)
+    return Run(rewards, tried, caught, mean, time.process_time() - began)
+
+
+After = Callable[[float, np.ndarray], None]
+
+
+def _gaussian(
+    config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int, after: After
+) -> np.ndarray:
+    steps = {"natural": config.natural_step, "steepest": config.steepest_step}
+
+    def update(generation: Generation) -> None:
+        after(generation.record.objective, generation.mean)
+
+    found = maximize(
+        game,
+        start,
+        sigma=config.sigma,
+        method=name,
+        step=steps.get(name, 1.0),
+        budget=config.updates * config.samples + config.samples + 1,
+        samples=config.samples,
+        reuse=config.reuse,
+        weighting=config.weighting,  # type: ignore[arg-type]
+        tolerance=0.0,
+        batched=True,
+        seed=seed,
+        callback=update,
+    )
+    if found.status == "interrupted":
+        raise KeyboardInterrupt
+    return found.history[-1].mean
+
+
+def _cma_es(
+    config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int, after: After
+) -> np.ndarray:
+    try:
+        cma = importlib.import_module("cma")
+    except ImportError as missing:
+        raise ImportError(
+            "CMA-ES needs cma; install it with: pip install 'mdpnewton[mujoco]', or leave "
+            f"{CMA} out of --set methods=..."
+        ) from missing
+    generator = np.random.default_rng(seed)
+    options = {
+        "popsize": config.samples,
+        "randn": lambda *shape: generator.standard_normal(shape),
+        "seed": np.nan,  # leave NumPy's own generator alone
+        "verbose": -9,
+    }
+    search = cma.CMAEvolutionStrategy(start, config.sigma, options)
+    for _ in range(config.updates):  # whatever its own tests for an end say, as on a plateau
+        points = search.ask()
+        rewards = game(points)
+        search.tell(points, -rewards)
+        after(float(rewards.mean()), np.array(search.mean))
+    return np.array(search.mean)
+
+
+def _summary(runs: list[Run], fine: BallInCup) -> dict[str, Any]:
+    caught = [one.caught[-1] for one in runs]
+    again = [bool(fine.play(one.mean).caught[0]) for one in runs if one.caught[-1]]
+    share = binomtest(sum(caught), len(caught)).proportion_ci()
+    shares = np.mean([one.caught for one in runs], axis=0)
+    return {
+        **summary(range(len(runs[0].rewards)), [one.rewards for one in runs]),
+        "caught": sum(caught),
+        "runs": len(runs),
+        "share_interval": [float(share.low), float(share.high)],
+        "caught_again_at_1_ms": sum(again),
+        "catches": caught,
+        "share_curve": {"x": runs[0].tried, "mean": shares.tolist()},
+        "seconds": float(np.mean([one.seconds for one in runs])),
+    }
+
+
+def _compare(methods: dict[str, dict[str, Any]], reference: str) -> None:
+    """Fisher's exact test, two-sided, against the reference and against the paper's counts."""
+    for name, found in methods.items():
+        here = (found["caught"], found["runs"])
+        if reference in methods and name != reference:
+            other = methods[reference]
+            found["p_to_reference"] = _p_value(here, (other["caught"], other["runs"]))
+        if name in PAPER:
+            found["p_to_paper"] = _p_value(here, PAPER[name])
+
+
+def _p_value(*counts: tuple[int, int]) -> float:
+    return float(fisher_exact([[caught, runs - caught] for caught, runs in counts]).pvalue)
+
+
+def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
+    """The start, and the mean with the best last samples, among those that caught if any did."""
+    every = [(name, one) for name, runs in found.items() for one in runs]
+    name, one = max(every, key=lambda row: (row[1].caught[-1], row[1].rewards[-1]))
+    return {
+        "method": name,
+        "caught": one.caught[-1],
+        "start": start.tolist(),
+        "weights": one.mean.tolist(),
+    }
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """Figure 8: the reward against updates; and the share of runs whose mean catches."""
+    figure, axes = new_figure(1, 2)
+    draw_curves(axes[0], results["methods"])
+    for name, found in results["methods"].items():
+        curve = found["share_curve"]
+        axes[1].plot(curve["x"], curve["mean"], color=COLORS[name], label=LABELS[name])
+    axes[0].set_ylabel("reward of the samples")
+    axes[1].set_ylabel("share of runs whose mean catches")
+    axes[1].set_ylim(-0.02, 1.02)
+    for axis in axes:
+        axis.set_xlabel("update")
+    runs = len(next(iter(results["methods"].values()))["catches"])
+    axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts an update, runs: {runs}")
+    axes[0].legend()
+    return {"ball_in_cup": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """Catches, what is left of them at a finer step, and the last reward."""
+    shown = new_table(
+        "Ball-in-a-cup: runs whose last mean catches",
+        "method",
+        "caught",
+        "95 %",
+        "at 1 ms",
+        "p",
+        "reward",
+        "CPU s",
+    )
+    for name, found in results["methods"].items():
+        low, high = found["share_interval"]
+        shown.add_row(
+            LABELS[name],
+            f"{found['caught']}/{found['runs']}",
+            f"{100 * low:.0f}-{100 * high:.0f}",
+            f"{found['caught_again_at_1_ms']}/{found['caught']}",
+            f"{found['p_to_reference']:.2g}" if "p_to_reference" in found else "",
+            shown_final(found),
+            f"{found['seconds']:.0f}",
+        )
+    start = results["start"]
+    shown.caption = (
+        f"p: Fisher's exact test against {LABELS[results['reference']]}. The start "
+        f"{'catches' if start['caught'] else 'does not catch'}."
+    )
+    return shown
+
+
+def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
+    """The first attempt and the best one, as a strip and as an animation."""
+    from mdpnewton.domains.ball_in_cup.pictures import PicturesUnavailableError
+    from mdpnewton.report.ball_in_cup import save_attempts
+
+    shown = results["shown"]
+    attempts = {"first attempt": shown["start"], LABELS[shown["method"]]: shown["weights"]}
+    strip, film = folder / "attempts.png", folder / "attempts.gif"
+    try:
+        save_attempts(strip, film, {name: np.array(weights) for name, weights in attempts.items()})
+    except PicturesUnavailableError as missing:
+        print(f"mdpnewton: {missing}", file=sys.stderr)
+        return []
+    return [strip, film]
