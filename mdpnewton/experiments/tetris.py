@@ -29,6 +29,7 @@ SIZES = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 FRESH = 1_000_000  # added to the seed for games that no search has seen
 STUCK = 0.2  # of the best run's lines: a run below has not learnt
 FRAMES = 200  # of the replay
+FIRST = "first_gauss_newton"  # an extra, which the paper leaves out of Section 6.5
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def method_of(name: str, damping: float) -> Method:
         "natural": Precondition("fisher", dense),
         "diagonal_second_gauss_newton": Precondition("H2", Diagonal(relative_ridge=damping)),
         "second_gauss_newton": Precondition("H2", dense),
+        FIRST: Precondition("A1+A2", dense),
     }
     if name not in known:
         raise ValueError(f"--set methods={name}: choose from {', '.join(known)}")
@@ -113,7 +115,8 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
                     done = before + record.iteration + 1
                     progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
 
-                ended[name] = _searched(config, policy, start, method, seed + number, show)
+                rule = RecurrentState(h1=name == FIRST)
+                ended[name] = _searched(config, policy, start, method, rule, seed + number, show)
         except KeyboardInterrupt:  # what is complete is kept
             if not any(found.values()):
                 raise
@@ -140,12 +143,11 @@ def _searched(
     policy: AfterstatePolicy,
     start: np.ndarray,
     method: Method,
+    rule: RecurrentState,
     seed: int,
     show: Any,
 ) -> dict[str, Any]:
-    evaluator = TetrisEvaluator(
-        RecurrentState(), games=config.games, line_games=config.games, cap=config.cap
-    )
+    evaluator = TetrisEvaluator(rule, games=config.games, line_games=config.games, cap=config.cap)
     ended = search(
         evaluator,
         policy,  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def _root(name: str, gravity: float, dt: float) -> Element:
     )
     visual = _add(root, "visual")
     _add(visual, "global", offwidth="1280", offheight="960")
-    _add(visual, "quality", shadowsize="1024")  # the default is slow where there is no graphics card
+    _add(visual, "quality", shadowsize="1024")  # 4096 is slow without a graphics card
     _add(visual, "headlight", ambient="0.45 0.45 0.45", diffuse="0.5 0.5 0.5")
     default = _add(root, "default")
     # The ball alone asks for contacts, and so nothing meets but the ball and something else.
