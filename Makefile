@@ -44,6 +44,8 @@ benchmark: setup
 	$(BIN)/python benchmarks/cg.py
 	$(BIN)/python benchmarks/linear_gaussian.py
 	$(BIN)/python benchmarks/controllers.py
+	$(BIN)/python benchmarks/tetris.py
+	$(BIN)/python benchmarks/ball_in_cup.py
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache
@@ -55,5 +57,7 @@ figures: setup
 	  $(BIN)/mdpnewton run $$name --scale laptop --seed 100 --out docs/results/$$name || exit 1; done
 	$(BIN)/mdpnewton run manipulator-line-search --scale laptop --seed 100 --set runs=16 \
 	  --out docs/results/manipulator-line-search
-	for name in invariance hallway mccallum; do \
+	for name in tetris tetris-full; do \
+	  $(BIN)/mdpnewton run $$name --scale laptop --seed 100 --out docs/results/$$name || exit 1; done
+	for name in ball-in-cup invariance hallway mccallum; do \
 	  $(BIN)/mdpnewton run $$name --scale paper --seed 100 --out docs/results/$$name || exit 1; done

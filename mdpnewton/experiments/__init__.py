@@ -56,13 +56,13 @@ EXPERIMENTS = {
     "manipulator-fixed-step": Experiment(
         "manipulator", "Figure 6b: exact directions and a fixed step", {"steps": "fixed step"}
     ),
-    "tetris": Experiment("tetris", "Figure 7: Tetris on ten rows, the paper's algorithm literally"),
+    "tetris": Experiment("tetris", "Figure 8a: Tetris on ten rows, the paper's algorithm literally"),
     "tetris-full": Experiment(
         "tetris",
         "Section 6.5: Tetris on twenty rows",
         {"height": 20, "methods": "second_gauss_newton"},
     ),
-    "ball-in-cup": Experiment("ball_in_cup", "Section 6.6: a robot arm learns to catch a ball"),
+    "ball-in-cup": Experiment("ball_in_cup", "Figure 8b: a robot arm learns to catch a ball"),
     "fsc": Experiment("fsc", "Appendix B.2: finite-state controllers for POMDPs, by blocks"),
     "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }

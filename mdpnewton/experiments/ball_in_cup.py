@@ -245,7 +245,7 @@ def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Figure 8: the reward against updates; and the share of runs whose mean catches."""
+    """Figure 8b: the reward against updates; and the share of runs whose mean catches."""
     figure, axes = new_figure(1, 2)
     draw_curves(axes[0], results["methods"])
     for name, found in results["methods"].items():

@@ -66,7 +66,7 @@ class Config:
 SCALES = {
     "quick": Config(),
     "laptop": Config(runs=10, iterations=50, games=1000, fresh_games=1000),
-    "paper": Config(runs=10, iterations=100, games=1000, fresh_games=1000),
+    "paper": Config(runs=100, iterations=100, games=1000, fresh_games=1000),
 }
 
 
@@ -201,7 +201,7 @@ def _mean(values: np.ndarray) -> dict[str, float]:
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Figure 7: lines against iterations."""
+    """Figure 8a: lines against iterations."""
     figure, axis = new_figure()
     draw_curves(axis, results["methods"])
     axis.set_xlabel("iteration")
