@@ -44,7 +44,7 @@ def untimed(found):
     if isinstance(found, dict):
         timed = ("seconds", "time_curve", "seconds_to_95_percent", "seconds_per_iteration")
         return {name: untimed(part) for name, part in found.items() if name not in timed}
-    return found
+    return [untimed(part) for part in found] if isinstance(found, list) else found
 
 
 def load(folder):

@@ -9,7 +9,7 @@ import pytest
 
 import mdpnewton as mn
 from mdpnewton.cli import main
-from mdpnewton.domains.tetris import Survival, estimate, play
+from mdpnewton.domains.tetris import RecurrentState, Survival, estimate, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
 from mdpnewton.tetris_training import Schedule, soft_start, stepped, train_tetris
 
@@ -143,3 +143,38 @@ def test_bad_input_of_the_command_gets_one_line(more, said, tmp_path, monkeypatc
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_first_gauss_newton_has_its_matrix_if_asked_for():
+    evaluator = TetrisEvaluator(RecurrentState(h1=True), games=100)
+    w = jnp.asarray(soft_start(SMALL))
+    pairs = evaluator.evaluate(jax.random.key(0), SMALL, w)
+    matrices = {name: np.asarray(matrix) for name, matrix in pairs.matrices.items()}
+    np.testing.assert_allclose(matrices["A1+A2"], matrices["H1"] + matrices["H2"])
+    ahead = mn.direction("first_gauss_newton", SMALL, w, pairs)
+    expected = np.linalg.solve(-matrices["A1+A2"], np.asarray(pairs.gradient))
+    np.testing.assert_allclose(np.asarray(ahead.value), expected, rtol=1e-6)
+    assert ahead.report.negative_curvature  # and it says so
+
+
+def test_the_first_gauss_newton_method_is_an_extra_of_the_experiment(tmp_path):
+    more = ["--set", "methods=first_gauss_newton", "--set", "games=20", "--set", "height=6"]
+    assert main(["run", "tetris", "--out", str(tmp_path), *more]) == 0
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert list(found["methods"]) == ["first_gauss_newton"]
+
+
+def test_ctrl_c_keeps_the_complete_runs_of_the_side_by_side(tmp_path, monkeypatch):
+    calls = []
+
+    def tiring(*arguments, **options):
+        calls.append(arguments)
+        found = train_tetris(*arguments, **options)
+        found.interrupted = len(calls) > 3
+        return found
+
+    monkeypatch.setattr("mdpnewton.experiments.tetris_training.train_tetris", tiring)
+    more = ["--set", "runs=3", "--set", "iterations=1", "--set", "height=6", "--set", "width=5"]
+    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 0
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert [len(one["runs"]) for one in found["methods"].values()] == [1, 1]

@@ -56,11 +56,16 @@ EXPERIMENTS = {
     "manipulator-fixed-step": Experiment(
         "manipulator", "Figure 6b: exact directions and a fixed step", {"steps": "fixed step"}
     ),
-    "tetris": Experiment("tetris", "Figure 8a: Tetris on ten rows, the paper's algorithm literally"),
+    "tetris": Experiment(
+        "tetris", "Figure 8a: Tetris on ten rows, the paper's algorithm literally"
+    ),
     "tetris-full": Experiment(
         "tetris",
         "Section 6.5: Tetris on twenty rows",
         {"height": 20, "methods": "second_gauss_newton"},
+    ),
+    "tetris-training": Experiment(
+        "tetris_training", "beyond the paper: Tetris by survival, Gauss-Newton and natural"
     ),
     "ball-in-cup": Experiment("ball_in_cup", "Figure 8b: a robot arm learns to catch a ball"),
     "fsc": Experiment("fsc", "Appendix B.2: finite-state controllers for POMDPs, by blocks"),

@@ -187,15 +187,16 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **summary(range(len(curves[0])), curves),
         "finals": gibbs.tolist(),
-        "fresh": _mean(gibbs),
-        "fresh_greedy": _mean(greedy),
+        "fresh": mean_and_error(gibbs),
+        "fresh_greedy": mean_and_error(greedy),
         "greedy_finals": greedy.tolist(),
         "capped": sum(one["capped"] for one in runs),
         "pieces": sum(one["pieces"] for one in runs),
     }
 
 
-def _mean(values: np.ndarray) -> dict[str, float]:
+def mean_and_error(values: np.ndarray) -> dict[str, float]:
+    """Over runs."""
     error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
     return {"mean": float(values.mean()), "stderr": float(error)}
 

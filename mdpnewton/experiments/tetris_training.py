@@ -1,0 +1,165 @@
+"""Practical policy search on Tetris, second Gauss-Newton and natural gradient side by side."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from mdpnewton.domains.tetris import play
+from mdpnewton.domains.tetris.evaluator import AfterstatePolicy
+from mdpnewton.experiments import Progress
+from mdpnewton.experiments.learning_curves import paired_differences, shown_difference
+from mdpnewton.experiments.tetris import FRESH, mean_and_error
+from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.tables import new_table
+from mdpnewton.tetris_training import METHODS, Iteration, train_tetris
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes:
+        runs: Of each method.
+        minutes: Of a run; what comes out depends on the machine. 0:
+        iterations: stop after so many.
+        fresh_games: Played greedily by the averaged weights of a run.
+        height: Rows.
+        width: Columns.
+        features: "bi" or "dt".
+        methods: Names, with commas between.
+        threads: At once, 2 as the goals are for two cores.
+    """
+
+    runs: int = 1
+    minutes: float = 0.0
+    iterations: int = 3
+    fresh_games: int = 100
+    height: int = 10
+    width: int = 10
+    features: str = "bi"
+    methods: str = ",".join(METHODS)
+    threads: int = 2
+
+
+SCALES = {
+    "quick": Config(),
+    "laptop": Config(runs=10, minutes=1.0, fresh_games=1000),
+    "paper": Config(runs=10, minutes=1.0, fresh_games=1000),
+}
+
+
+def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+    """Greedy lines of every run on games that it has not seen, and its learning curve."""
+    policy = AfterstatePolicy(config.features, config.height, config.width)
+    names = config.methods.split(",")
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    total = config.runs * len(names)
+    for number in range(config.runs):
+        ended: dict[str, dict[str, Any]] = {}
+        try:
+            for position, name in enumerate(names):
+                before = number * len(names) + position
+
+                def show(one: Iteration, before: int = before, name: str = name) -> None:
+                    progress(before, total, f"{LABELS[name]}, {one.height} rows, {one.lines:,.0f}")
+
+                ended[name] = _trained(config, policy, name, seed + number, show)
+        except KeyboardInterrupt:  # what is complete is kept
+            if not found[names[0]]:
+                raise
+            break
+        for name, one in ended.items():
+            found[name].append(one)
+    finals = {name: [one["greedy"] for one in runs] for name, runs in found.items()}
+    return {
+        "methods": {
+            name: {
+                **mean_and_error(np.array(finals[name])),
+                "least": min(finals[name]),
+                "runs": runs,
+            }
+            for name, runs in found.items()
+        },
+        "differences": paired_differences(finals),
+        "board": [config.height, config.width],
+        "features": config.features,
+        "seeds": [seed, seed + len(found[names[0]]) - 1],
+    }
+
+
+def _trained(
+    config: Config, policy: AfterstatePolicy, method: str, seed: int, show: Any
+) -> dict[str, Any]:
+    limit: dict[str, Any] = {"iterations": config.iterations}
+    if config.minutes > 0:
+        limit = {"minutes": config.minutes}
+    training = train_tetris(
+        policy, method=method, seed=seed, threads=config.threads, callback=show, **limit
+    )
+    if training.interrupted:
+        raise KeyboardInterrupt
+    fresh = play(
+        training.average,
+        features=config.features,
+        height=config.height,
+        width=config.width,
+        games=config.fresh_games,
+        seed=FRESH + seed,
+        threads=config.threads,
+    )
+    steps = training.history
+    return {
+        "greedy": fresh.mean,
+        "stderr": fresh.stderr,
+        "capped": int(fresh.capped.sum()),
+        "iterations": len(steps),
+        "pieces": sum(one.pieces for one in steps),
+        "seconds": [one.seconds for one in steps],
+        "rows": [one.height for one in steps],
+        "lines": [one.lines for one in steps],
+        "weights": training.average.tolist(),
+    }
+
+
+def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+    """Lines of the Gibbs policy against time, a line a run, and the fresh greedy games."""
+    figure, axis = new_figure()
+    timed = config.minutes > 0
+    for name, found in results["methods"].items():
+        for number, one in enumerate(found["runs"]):
+            here = np.array(one["rows"]) == config.height
+            x = np.array(one["seconds"] if timed else range(1, 1 + len(one["rows"])))[here]
+            label = LABELS[name] if not number else None
+            axis.plot(x, np.array(one["lines"])[here], color=COLORS[name], lw=0.8, label=label)
+            axis.plot(x[-1:], one["greedy"], ".", color=COLORS[name])
+    axis.set_xlabel("seconds" if timed else "iteration")
+    axis.set_ylabel("lines a game (dots: greedy, fresh games)")
+    axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, practical search")
+    axis.legend()
+    return {"tetris_training": figure}
+
+
+def table(results: dict[str, Any]) -> Table:
+    """Greedy lines on fresh games, mean over runs, least run, paired difference."""
+    height, width = results["board"]
+    shown = new_table(
+        f"Tetris {height}x{width}, {results['features']}: greedy lines on fresh games",
+        "method",
+        "mean",
+        "least",
+        "runs",
+        "to the first",
+    )
+    first = next(iter(results["methods"]))
+    for name, found in results["methods"].items():
+        shown.add_row(
+            LABELS[name],
+            f"{found['mean']:,.0f} ± {found['stderr']:,.0f}",
+            f"{found['least']:,.0f}",
+            str(len(found["runs"])),
+            shown_difference(results["differences"].get(name, {}).get(first)),
+        )
+    return shown
