@@ -16,7 +16,12 @@ from scipy.stats import binomtest, fisher_exact
 from mdpnewton.black_box import BLACK_BOX_METHODS, Generation, maximize
 from mdpnewton.domains.ball_in_cup import BallInCup, load_demonstration
 from mdpnewton.experiments import Progress
-from mdpnewton.experiments.learning_curves import draw_curves, shown_final, summary
+from mdpnewton.experiments.learning_curves import (
+    complete_runs,
+    draw_curves,
+    shown_final,
+    summary,
+)
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
 
@@ -98,22 +103,15 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     game = BallInCup(duration=config.duration, threads=config.threads)
     start = load_demonstration().imperfect(config.scale, config.bump).weights(game.primitives)
     first = game.play(start)
-    found: dict[str, list[Run]] = {name: [] for name in names}
     total, caught = config.runs * len(names), dict.fromkeys(names, 0)
-    for number in range(config.runs):
-        ended: dict[str, Run] = {}
-        try:
-            for position, name in enumerate(names):
-                done = number * len(names) + position
-                progress(done, total, f"{LABELS[name]}, {caught[name]} of {number} caught")
-                ended[name] = _searched(config, name, game, start, seed + number)
-        except KeyboardInterrupt:  # what is complete is kept
-            if not any(found.values()):
-                raise
-            break
-        for name, one in ended.items():
-            found[name].append(one)
-            caught[name] += one.caught[-1]
+
+    def searched(name: str, number: int, done: int) -> Run:
+        progress(done, total, f"{LABELS[name]}, {caught[name]} of {number} caught")
+        one = _searched(config, name, game, start, seed + number)
+        caught[name] += one.caught[-1]
+        return one
+
+    found = complete_runs(config.runs, names, searched)
     progress(total, total, "again with finer steps")
     fine = BallInCup(dt=FINE, duration=config.duration, threads=config.threads)
     methods = {name: _summary(runs, fine) for name, runs in found.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -14,6 +14,7 @@ from mdpnewton.simulators import CompiledSimulator
 from mdpnewton.training import Training, train
 
 CONFIDENCE = 0.95
+T = TypeVar("T")
 
 
 def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
@@ -43,6 +44,30 @@ def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
             "runs": number,
         },
     }
+
+
+def complete_runs(
+    runs: int, names: Sequence[str], search: Callable[[str, int, int], T]
+) -> dict[str, list[T]]:
+    """What every method finds in every run; after Ctrl-C, in the runs that are complete.
+
+    Args:
+        runs: Each is made of all methods before the next begins.
+        names: Of the methods.
+        search: Called with a name, the number of the run and how many searches are done.
+    """
+    found: dict[str, list[T]] = {name: [] for name in names}
+    for number in range(runs):
+        done = number * len(names)
+        try:
+            ended = [search(name, number, done + place) for place, name in enumerate(names)]
+        except KeyboardInterrupt:
+            if not number:
+                raise
+            break
+        for name, one in zip(names, ended, strict=True):
+            found[name].append(one)
+    return found
 
 
 def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from mdpnewton.domains.tetris import RecurrentState, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
 from mdpnewton.experiments import Progress
-from mdpnewton.experiments.learning_curves import draw_curves, summary
+from mdpnewton.experiments.learning_curves import complete_runs, draw_curves, summary
 from mdpnewton.methods import Method, Precondition, Steepest
 from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
@@ -103,26 +103,17 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     policy = AfterstatePolicy(config.features, config.height, config.width)
     start = start_of(policy, config.start)
     methods = {name: method_of(name, config.damping) for name in config.methods.split(",")}
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in methods}
     total = config.runs * len(methods) * config.iterations
-    for number in range(config.runs):
-        ended: dict[str, dict[str, Any]] = {}
-        try:
-            for position, (name, method) in enumerate(methods.items()):
-                before = (number * len(methods) + position) * config.iterations
 
-                def show(record: Record, w: Any, before: int = before, name: str = name) -> None:
-                    done = before + record.iteration + 1
-                    progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
+    def searched(name: str, number: int, before: int) -> dict[str, Any]:
+        def show(record: Record, w: Any) -> None:
+            done = before * config.iterations + record.iteration + 1
+            progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
 
-                rule = RecurrentState(h1=name == FIRST)
-                ended[name] = _searched(config, policy, start, method, rule, seed + number, show)
-        except KeyboardInterrupt:  # what is complete is kept
-            if not any(found.values()):
-                raise
-            break
-        for name, one in ended.items():
-            found[name].append(one)
+        rule = RecurrentState(h1=name == FIRST)
+        return _searched(config, policy, start, methods[name], rule, seed + number, show)
+
+    found = complete_runs(config.runs, list(methods), searched)
     results = {name: _summary(runs) for name, runs in found.items()}
     best = max(max(one["finals"]) for one in results.values())
     for one in results.values():

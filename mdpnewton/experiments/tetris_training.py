@@ -10,7 +10,11 @@ from rich.table import Table
 from mdpnewton.domains.tetris import play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy
 from mdpnewton.experiments import Progress
-from mdpnewton.experiments.learning_curves import paired_differences, shown_difference
+from mdpnewton.experiments.learning_curves import (
+    complete_runs,
+    paired_differences,
+    shown_difference,
+)
 from mdpnewton.experiments.tetris import FRESH, mean_and_error
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
@@ -55,24 +59,15 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Greedy lines of every run on games that it has not seen, and its learning curve."""
     policy = AfterstatePolicy(config.features, config.height, config.width)
     names = config.methods.split(",")
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     total = config.runs * len(names)
-    for number in range(config.runs):
-        ended: dict[str, dict[str, Any]] = {}
-        try:
-            for position, name in enumerate(names):
-                before = number * len(names) + position
 
-                def show(one: Iteration, before: int = before, name: str = name) -> None:
-                    progress(before, total, f"{LABELS[name]}, {one.height} rows, {one.lines:,.0f}")
+    def search(name: str, number: int, done: int) -> dict[str, Any]:
+        def show(one: Iteration) -> None:
+            progress(done, total, f"{LABELS[name]}, {one.height} rows, {one.lines:,.0f} lines")
 
-                ended[name] = _trained(config, policy, name, seed + number, show)
-        except KeyboardInterrupt:  # what is complete is kept
-            if not found[names[0]]:
-                raise
-            break
-        for name, one in ended.items():
-            found[name].append(one)
+        return _trained(config, policy, name, seed + number, show)
+
+    found = complete_runs(config.runs, names, search)
     finals = {name: [one["greedy"] for one in runs] for name, runs in found.items()}
     return {
         "methods": {
