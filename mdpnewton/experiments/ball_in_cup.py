@@ -256,7 +256,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
         axis.set_xlabel("update")
     runs = len(next(iter(results["methods"].values()))["catches"])
     axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts an update, runs: {runs}")
-    axes[0].legend()
+    axes[1].legend(loc="center right")
     return {"ball_in_cup": figure}
 
 
