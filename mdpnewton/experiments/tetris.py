@@ -1,5 +1,6 @@
 """Tetris, Section 6.5: the paper's algorithm, literally."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -164,7 +165,9 @@ def _searched(
     return {
         "curve": [record.objective for record in ended.history] + [ended.objective],
         "gibbs": gibbs.mean,
+        "gibbs_error": gibbs.stderr,
         "greedy": greedy.mean,
+        "greedy_error": greedy.stderr,
         "capped": evaluator.capped + int(gibbs.capped.sum() + greedy.capped.sum()),
         "pieces": evaluator.pieces,
         "w": w.tolist(),
@@ -173,23 +176,23 @@ def _searched(
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     curves = [one["curve"] for one in runs]
-    greedy = np.array([one["greedy"] for one in runs])
-    gibbs = np.array([one["gibbs"] for one in runs])
+    finals = {name: [one[name] for one in runs] for name in ("gibbs", "greedy")}
+    errors = {name: [one[f"{name}_error"] for one in runs] for name in finals}
     return {
         **summary(range(len(curves[0])), curves),
-        "finals": gibbs.tolist(),
-        "fresh": mean_and_error(gibbs),
-        "fresh_greedy": mean_and_error(greedy),
-        "greedy_finals": greedy.tolist(),
+        "finals": finals["gibbs"],
+        "fresh": mean_and_error(finals["gibbs"], errors["gibbs"]),
+        "fresh_greedy": mean_and_error(finals["greedy"], errors["greedy"]),
+        "greedy_finals": finals["greedy"],
         "capped": sum(one["capped"] for one in runs),
         "pieces": sum(one["pieces"] for one in runs),
     }
 
 
-def mean_and_error(values: np.ndarray) -> dict[str, float]:
-    """Over runs."""
-    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return {"mean": float(values.mean()), "stderr": float(error)}
+def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str, float]:
+    """Mean and standard error over runs; of one run, the error of its games."""
+    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else errors[0]
+    return {"mean": float(np.mean(values)), "stderr": float(error)}
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
@@ -198,7 +201,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     draw_curves(axis, results["methods"])
     axis.set_xlabel("iteration")
     axis.set_ylabel("lines a game")
-    axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, {config.runs} runs")
+    runs = len(next(iter(results["methods"].values()))["finals"])
+    axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, runs: {runs}")
     axis.legend()
     return {"tetris": figure}
 

@@ -72,7 +72,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     return {
         "methods": {
             name: {
-                **mean_and_error(np.array(finals[name])),
+                **mean_and_error(finals[name], [one["stderr"] for one in runs]),
                 "least": min(finals[name]),
                 "runs": runs,
             }
