@@ -1,6 +1,7 @@
 """The ball-in-a-cup experiment: its budget, its counts and tests, and what Ctrl-C leaves."""
 
 import json
+import sys
 from math import comb
 
 import numpy as np
@@ -97,11 +98,24 @@ def test_ctrl_c_keeps_the_complete_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("methods=newton", "choose from second_gauss_newton"), ("weighting=some", "'pooled'")],
+    [
+        ("methods=newton", "choose from second_gauss_newton"),
+        ("reference=newton", "--set reference=newton: choose from"),
+        ("weighting=some", "'pooled'"),
+        ("sigma=0", "sigma"),
+        ("duration=0.1", "duration"),
+    ],
 )
 def test_bad_settings_are_one_line(tmp_path, capsys, setting, message):
     assert main(["run", "ball-in-cup", "--out", str(tmp_path), "--set", setting]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_without_cma_a_run_says_so_before_it_begins(tmp_path, monkeypatch, capsys, asked):
+    monkeypatch.setitem(sys.modules, "cma", None)
+    assert main(["run", "ball-in-cup", "--out", str(tmp_path)]) == 2
+    assert "pip install 'mdpnewton[mujoco]'" in capsys.readouterr().err
+    assert asked == []
 
 
 def test_without_opengl_a_run_is_complete_and_says_what_is_missing(tmp_path, monkeypatch, capsys):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
 
 CMA = "cma_es"
+After = Callable[[float, np.ndarray], None]  # an update: reward of its samples, new mean
 EVERY = 5  # updates between two trials of the mean
 FINE = 0.001  # s a step: what caught is played again with it
 PAPER = {"second_gauss_newton": (45, 50), "expectation_maximization": (36, 50)}
@@ -96,10 +98,12 @@ class Run(NamedTuple):
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Rewards and catches of every method."""
     names = config.methods.split(",")
-    unknown = [name for name in names if name not in (*BLACK_BOX_METHODS, CMA)]
-    if unknown:
-        known = ", ".join([*BLACK_BOX_METHODS, CMA])
-        raise ValueError(f"--set methods={unknown[0]}: choose from {known}")
+    known = (*BLACK_BOX_METHODS, CMA)
+    for setting, name in [("reference", config.reference), *(("methods", n) for n in names)]:
+        if name not in known:
+            raise ValueError(f"--set {setting}={name}: choose from {', '.join(known)}")
+    if CMA in names:
+        _import_cma()  # if it is missing, better known now than after the other methods
     game = BallInCup(duration=config.duration, threads=config.threads)
     start = load_demonstration().imperfect(config.scale, config.bump).weights(game.primitives)
     first = game.play(start)
@@ -141,9 +145,6 @@ def _searched(config: Config, name: str, game: BallInCup, start: np.ndarray, see
     return Run(rewards, tried, caught, mean, time.process_time() - began)
 
 
-After = Callable[[float, np.ndarray], None]
-
-
 def _gaussian(
     config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int, after: After
 ) -> np.ndarray:
@@ -175,13 +176,6 @@ def _gaussian(
 def _cma_es(
     config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int, after: After
 ) -> np.ndarray:
-    try:
-        cma = importlib.import_module("cma")
-    except ImportError as missing:
-        raise ImportError(
-            "CMA-ES needs cma; install it with: pip install 'mdpnewton[mujoco]', or leave "
-            f"{CMA} out of --set methods=..."
-        ) from missing
     generator = np.random.default_rng(seed)
     options = {
         "popsize": config.samples,
@@ -189,13 +183,23 @@ def _cma_es(
         "seed": np.nan,  # leave NumPy's own generator alone
         "verbose": -9,
     }
-    search = cma.CMAEvolutionStrategy(start, config.sigma, options)
+    search = _import_cma().CMAEvolutionStrategy(start, config.sigma, options)
     for _ in range(config.updates):  # whatever its own tests for an end say, as on a plateau
         points = search.ask()
         rewards = game(points)
         search.tell(points, -rewards)
         after(float(rewards.mean()), np.array(search.mean))
     return np.array(search.mean)
+
+
+def _import_cma() -> ModuleType:
+    try:
+        return importlib.import_module("cma")
+    except ImportError as missing:
+        raise ImportError(
+            "CMA-ES needs cma; install it with: pip install 'mdpnewton[mujoco]', or leave "
+            f"{CMA} out of --set methods=..."
+        ) from missing
 
 
 def _summary(runs: list[Run], fine: BallInCup) -> dict[str, Any]:
