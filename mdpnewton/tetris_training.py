@@ -36,7 +36,7 @@ class Schedule:
         last_divergence: and at the end; geometrically in between.
         damping: Ridge of the solve, as a share of the matrix's mean diagonal.
         share: One in so many decisions has its covariance computed.
-        averaged: The weights of this last share of the time are averaged.
+        averaged: The weights that played in this last share of the time are averaged.
         lower: For boards of more than ten rows: shares of the time on ten and on 14 rows first.
     """
 
@@ -63,6 +63,8 @@ class Iteration:
         pieces: Placed.
         lines: Mean of the Gibbs policy that played,
         stderr: and its standard error.
+        kept: False where the weights had lost more than half of the lines of those before: the
+            step that led to them is undone, and taken again half as long.
         divergence: Of the step.
         report: Of the solve.
     """
@@ -74,6 +76,7 @@ class Iteration:
     pieces: int
     lines: float
     stderr: float
+    kept: bool
     divergence: float
     report: SolveReport
 
@@ -85,7 +88,7 @@ class TetrisTraining:
     Attributes:
         policy: Features and board.
         w: The last weights.
-        average: Their mean over the last part: what to play with.
+        average: Mean of those kept over the last part: what to play with.
         history: One entry an iteration.
         interrupted: Whether Ctrl-C ended it.
     """
@@ -152,6 +155,8 @@ def train_tetris(
     stages = _stages(policy, numbers, start is not None)
     total, count = np.zeros_like(w), 0
     games, critic, height = numbers.games, None, 0
+    held: tuple[np.ndarray, Estimate] | None = None
+    length = 1.0
     key = jax.random.key(seed)
     estimate(w, Survival(), games=1, **_board(policy))  # compiles, before the clock runs
     began = time.monotonic()
@@ -166,7 +171,7 @@ def train_tetris(
                 break
             stage = next(rows for until, rows in stages if done < until)
             if stage != height:
-                height, critic = stage, None
+                height, critic, held = stage, None, None
                 games = numbers.games if not n else max(numbers.least_games, games // 4)
             divergence = numbers.divergence * (
                 (numbers.last_divergence / numbers.divergence) ** min(done, 1.0)
@@ -181,7 +186,14 @@ def train_tetris(
                 threads=threads,
                 **_board(board),
             )
-            training.w, report, taken = stepped(rule, training.w, found, divergence)
+            if held is not None and fell(found, held[1]):
+                kept, length = False, length / 2
+            else:
+                kept, length, held = True, 1.0, (training.w, found)
+                if done >= 1 - numbers.averaged and height == policy.height:
+                    total, count = total + training.w, count + 1
+            w, good = held
+            training.w, report, taken = stepped(rule, w, good, divergence * length**2)
             training.history.append(
                 Iteration(
                     n + 1,
@@ -191,14 +203,13 @@ def train_tetris(
                     int(found.pieces.sum()),
                     found.mean,
                     found.stderr,
+                    kept,
                     taken,
                     report,
                 )
             )
-            if done >= 1 - numbers.averaged and height == policy.height:
-                total, count = total + training.w, count + 1
-            critic = found.survival.tolist()
-            wanted = numbers.pieces / max(float(found.pieces.mean()), 1.0)
+            critic = good.survival.tolist()
+            wanted = numbers.pieces / max(float(good.pieces.mean()), 1.0)
             games = int(np.clip(wanted, numbers.least_games, numbers.games))
             training.average = total / count if count else training.w
             if callback is not None:
@@ -206,6 +217,11 @@ def train_tetris(
     except KeyboardInterrupt:
         training.interrupted = True
     return training
+
+
+def fell(now: Estimate, before: Estimate) -> bool:
+    """Whether more than half of the lines are lost, beyond three standard errors."""
+    return now.mean + 3 * math.hypot(now.stderr, before.stderr / 2) < before.mean / 2
 
 
 def stepped(

@@ -11,7 +11,8 @@ import mdpnewton as mn
 from mdpnewton.cli import main
 from mdpnewton.domains.tetris import RecurrentState, Survival, estimate, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
-from mdpnewton.tetris_training import Schedule, soft_start, stepped, train_tetris
+from mdpnewton import tetris_training
+from mdpnewton.tetris_training import Schedule, fell, soft_start, stepped, train_tetris
 
 SMALL = AfterstatePolicy("bi", 6, 5)
 QUICK = Schedule(games=64, least_games=64)
@@ -48,6 +49,39 @@ def test_a_step_has_the_divergence_that_was_asked_for():
     kept, report, taken = stepped(rule, w, broken, 0.01)
     assert np.array_equal(kept, w)
     assert (taken, report.status) == (0.0, "not finite")
+
+
+def test_a_step_that_loses_half_of_the_lines_is_undone_and_taken_again_half_as_long(monkeypatch):
+    tried = []
+
+    def thrown(method, w, found, divergence):
+        moved, report, taken = stepped(method, w, found, divergence)
+        bad = 9 <= len(tried) < 11
+        tried.append((w, moved, divergence))
+        return (-moved if bad else moved), report, taken
+
+    monkeypatch.setattr(tetris_training, "stepped", thrown)
+    schedule = Schedule(games=200, least_games=200, divergence=0.02, last_divergence=0.02)
+    found = train_tetris(SMALL, iterations=14, seed=1, schedule=schedule)
+    kept = [one.kept for one in found.history]
+    assert [n for n, one in enumerate(kept) if not one] == [10, 11]
+    (w, first, k), (again, second, half), (third, _, quarter), after = tried[9:13]
+    assert np.array_equal(w, again)
+    assert np.array_equal(w, third)
+    assert (half, quarter, after[2]) == pytest.approx((k / 4, k / 16, k))
+    np.testing.assert_allclose(second - w, (first - w) / 2)
+    seen = [w for (w, *_), one in zip(tried, kept, strict=True) if one]
+    np.testing.assert_allclose(found.average, np.mean(seen[7:], axis=0))
+
+
+def test_a_fall_is_beyond_chance():
+    w, board = soft_start(SMALL), {"height": 6, "width": 5, "games": 100, "seed": 3}
+    now = estimate(w, Survival(), **board)
+    assert not fell(now, now)
+    assert fell(now._replace(lines=now.lines * 0), now)
+    noisy = np.zeros_like(now.lines)
+    noisy[0] = now.lines.sum() / 4  # a quarter of the mean, from one lucky game
+    assert not fell(now._replace(lines=noisy), now)
 
 
 def test_weights_of_another_board_are_a_start():

@@ -223,8 +223,10 @@ def shown_difference(found: Mapping[str, Any] | None) -> str:
     """A paired difference with its interval; nothing for a method beside itself."""
     if found is None:
         return ""
-    interval = "" if found["low"] is None else f" [{found['low']:+.1f}, {found['high']:+.1f}]"
-    return f"{found['mean']:+.1f}{interval}"
+    known = [x for x in (found["mean"], found["low"], found["high"]) if x is not None]
+    digits = 1 if max(map(abs, known)) < 1000 else 0
+    mean, *interval = (f"{x:+,.{digits}f}" for x in known)
+    return f"{mean} [{', '.join(interval)}]" if interval else mean
 
 
 def add_rows(

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
@@ -115,24 +114,32 @@ def _trained(
         "seconds": [one.seconds for one in steps],
         "rows": [one.height for one in steps],
         "lines": [one.lines for one in steps],
+        "undone": sum(not one.kept for one in steps),
         "weights": training.average.tolist(),
     }
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Lines of the Gibbs policy against time, a line a run, and the fresh greedy games."""
+    """Lines of the Gibbs policy against time, a line a run, and the fresh greedy games.
+
+    With lower boards first, on a log scale: lines rise at every change of the board.
+    """
     figure, axis = new_figure()
     timed = config.minutes > 0
+    boards: set[int] = set()
     for name, found in results["methods"].items():
         for number, one in enumerate(found["runs"]):
-            here = np.array(one["rows"]) == config.height
-            x = np.array(one["seconds"] if timed else range(1, 1 + len(one["rows"])))[here]
+            boards.update(one["rows"])
+            x = one["seconds"] if timed else range(1, 1 + one["iterations"])
             label = LABELS[name] if not number else None
-            axis.plot(x, np.array(one["lines"])[here], color=COLORS[name], lw=0.8, label=label)
-            axis.plot(x[-1:], one["greedy"], ".", color=COLORS[name])
+            axis.plot(x, one["lines"], color=COLORS[name], lw=0.8, label=label)
+            axis.plot(x[-1], one["greedy"], ".", color=COLORS[name])
     axis.set_xlabel("seconds" if timed else "iteration")
     axis.set_ylabel("lines a game (dots: greedy, fresh games)")
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, practical search")
+    if len(boards) > 1:
+        axis.set_yscale("log")
+        axis.set_xlabel(f"{axis.get_xlabel()}; rows: {', then '.join(map(str, sorted(boards)))}")
     axis.legend()
     return {"tetris_training": figure}
 
@@ -140,12 +147,12 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 def table(results: dict[str, Any]) -> Table:
     """Greedy lines on fresh games, mean over runs, least run, paired difference."""
     height, width = results["board"]
+    runs = len(next(iter(results["methods"].values()))["runs"])
     shown = new_table(
-        f"Tetris {height}x{width}, {results['features']}: greedy lines on fresh games",
+        f"Tetris {height}x{width}, {results['features']}: greedy lines on fresh games, runs: {runs}",
         "method",
         "mean",
         "least",
-        "runs",
         "to the first",
     )
     first = next(iter(results["methods"]))
@@ -154,7 +161,6 @@ def table(results: dict[str, Any]) -> Table:
             LABELS[name],
             f"{found['mean']:,.0f} ± {found['stderr']:,.0f}",
             f"{found['least']:,.0f}",
-            str(len(found["runs"])),
             shown_difference(results["differences"].get(name, {}).get(first)),
         )
     return shown
