@@ -59,5 +59,10 @@ figures: setup
 	  --out docs/results/manipulator-line-search
 	$(BIN)/mdpnewton run tetris-full --scale laptop --seed 100 --set runs=1 --set iterations=40 \
 	  --out docs/results/tetris-full
+	$(BIN)/mdpnewton run tetris-training --scale laptop --seed 100 --out docs/results/tetris-training/bi10
+	$(BIN)/mdpnewton run tetris-training --scale laptop --seed 100 --set runs=3 --set minutes=5 \
+	  --set height=20 --out docs/results/tetris-training/bi20
+	$(BIN)/mdpnewton run tetris-training --scale laptop --seed 100 --set runs=5 --set minutes=3 \
+	  --set features=dt --out docs/results/tetris-training/dt10
 	for name in ball-in-cup invariance hallway mccallum; do \
 	  $(BIN)/mdpnewton run $$name --scale paper --seed 100 --out docs/results/$$name || exit 1; done

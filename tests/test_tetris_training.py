@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import mdpnewton as mn
+from mdpnewton import tetris_training
 from mdpnewton.cli import main
 from mdpnewton.domains.tetris import RecurrentState, Survival, estimate, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
-from mdpnewton import tetris_training
 from mdpnewton.tetris_training import Schedule, fell, soft_start, stepped, train_tetris
 
 SMALL = AfterstatePolicy("bi", 6, 5)

@@ -146,10 +146,10 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 def table(results: dict[str, Any]) -> Table:
     """Greedy lines on fresh games, mean over runs, least run, paired difference."""
-    height, width = results["board"]
+    board = "x".join(map(str, results["board"]))
     runs = len(next(iter(results["methods"].values()))["runs"])
     shown = new_table(
-        f"Tetris {height}x{width}, {results['features']}: greedy lines on fresh games, runs: {runs}",
+        f"Tetris {board}, {results['features']}: greedy lines on fresh games, runs: {runs}",
         "method",
         "mean",
         "least",
