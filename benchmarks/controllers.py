@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 import mdpnewton as mn
-from mdpnewton.controller_rows import row_direction
-from mdpnewton.runs.pomdp_files import load_pomdp
+from mdpnewton.files.pomdp import load_pomdp
+from mdpnewton.methods.rows import row_direction
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:

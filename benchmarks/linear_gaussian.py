@@ -29,7 +29,7 @@ from rich.console import Console
 from timing import medians, one_round, run_script, warm_up
 
 import mdpnewton as mn
-from mdpnewton.linear_gaussian_analysis import derivatives
+from mdpnewton.analysis.linear_gaussian import derivatives
 from mdpnewton.report.tables import new_table
 
 STATES, ACTIONS, SIGMA = 6, 3, 0.3

@@ -50,7 +50,7 @@ from peers_tasks import DISCOUNT, LEARNERS, OURS, SWING_UP, TASKS, Learner, Opti
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mdpnewton.training import Training, begin, proceed, simulator_of
+from mdpnewton.training.train import Training, begin, proceed, simulator_of
 
 Act = Callable[[np.ndarray], np.ndarray]  # observations of several episodes to their actions
 

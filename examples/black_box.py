@@ -10,7 +10,7 @@ budget, start and seed.
 
 import numpy as np
 
-from mdpnewton.black_box import BLACK_BOX_METHODS, minimize
+from mdpnewton.training.black_box import BLACK_BOX_METHODS, minimize
 
 BUDGET, SAMPLES, REUSE = 3000, 30, 3
 START, SIGMA = np.full(10, 0.5), 0.1

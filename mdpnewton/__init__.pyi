@@ -1,8 +1,7 @@
 from .analysis import Analysis, analyze, value_consistency
-from .black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
-from .closed_loop import ClosedLoop
-from .controller_search import Restarts, search_controllers
 from .curvature import Curvature, curvature, gradient, surrogate
+from .domains.garnet import garnet
+from .domains.tetris.evaluator import AfterstatePolicy
 from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from .evaluators import (
     ActorCritic,
@@ -21,6 +20,7 @@ from .evaluators import (
     random_starts,
     rank_utilities,
 )
+from .files.pomdp import load_pomdp, save_pomdp
 from .forms import FORMS, Form
 from .hessian import (
     PolicyHessian,
@@ -29,9 +29,7 @@ from .hessian import (
     policy_hessian,
     value_gradient,
 )
-from .line_searches import Armijo, Bracketing, StrongWolfe
-from .linear_gaussian import LinearGaussianMDP
-from .mdp import FiniteMDP
+from .loop import Record, SearchResult, search
 from .methods import (
     METHODS,
     Compatible,
@@ -44,6 +42,7 @@ from .methods import (
     TightOffset,
     direction,
 )
+from .models import ClosedLoop, FiniteMDP, FinitePOMDP, LinearGaussianMDP, QuadraticMDP, product_mdp
 from .policies import (
     AffineGaussian,
     Categorical,
@@ -69,10 +68,6 @@ from .policies import (
     gibbs_over_successors,
     mlp,
 )
-from .pomdp import FinitePOMDP, product_mdp
-from .presets import PRACTICAL, Preset
-from .quadratic import QuadraticMDP
-from .search import Record, SearchResult, search
 from .simulators import (
     CompiledSimulator,
     FiniteSimulator,
@@ -80,20 +75,28 @@ from .simulators import (
     SimulationError,
     Simulator,
     Spaces,
+    Trajectories,
 )
 from .solve import Block, ConjugateGradient, Dense, Diagonal, Solver, SolveReport, SteepestDescent
 from .steps import (
+    Armijo,
     BestOfSet,
+    Bracketing,
     Constant,
     Decay,
     KeepIfBetter,
+    KLStep,
     Line,
     Step,
     StepRule,
+    StrongWolfe,
+    SurrogateBacktracking,
 )
-from .training import Training, train
-from .trajectories import Trajectories
-from .trust_region import KLStep, SurrogateBacktracking
+from .training.black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
+from .training.controllers import Restarts, search_controllers
+from .training.presets import PRACTICAL, Preset
+from .training.tetris import TetrisTraining, train_tetris
+from .training.train import Training, train
 from .version import __version__
 
 __all__ = [
@@ -103,6 +106,9 @@ __all__ = [
     "QuadraticMDP",
     "FinitePOMDP",
     "product_mdp",
+    "load_pomdp",
+    "save_pomdp",
+    "garnet",
     "ClosedLoop",
     "Simulator",
     "Spaces",
@@ -118,6 +124,7 @@ __all__ = [
     "gibbs_over_successors",
     "TabularSoftmax",
     "FiniteStateController",
+    "AfterstatePolicy",
     "LinearGaussian",
     "LinearSoftmax",
     "Gaussian",
@@ -214,6 +221,8 @@ __all__ = [
     "PRACTICAL",
     "Training",
     "train",
+    "TetrisTraining",
+    "train_tetris",
     # analysis
     "Analysis",
     "analyze",

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.closed_loop import ClosedLoop
+from mdpnewton.models.closed_loop import ClosedLoop
 
 
 class WeightedPairs(eqx.Module):

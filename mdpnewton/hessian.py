@@ -13,9 +13,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.closed_loop import ClosedLoop
 from mdpnewton.curvature import Curvature, curvature, gradient, scores
 from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.models.closed_loop import ClosedLoop
 from mdpnewton.policies import Policy
 from mdpnewton.threads import threads_for
 

@@ -6,7 +6,7 @@ import pytest
 from problems import gibbs, quadratic, random_mdp, tabular
 
 import mdpnewton as mn
-from mdpnewton.analysis import Spectrum
+from mdpnewton.analysis.finite import Spectrum
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mdpnewton.black_box import BLACK_BOX_METHODS, maximize, minimize
 from mdpnewton.methods import METHODS
 from mdpnewton.steps import Constant
+from mdpnewton.training.black_box import BLACK_BOX_METHODS, maximize, minimize
 
 # All runs use 150 samples at once, so that little is compiled.
 TARGET = np.array([1.0, -2.0, 0.5])

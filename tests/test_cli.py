@@ -195,7 +195,7 @@ def test_an_interrupt_says_so(capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mdpnewton.cli._list", interrupted)
+    monkeypatch.setattr("mdpnewton.cli.parser._list", interrupted)
     assert main(["list"]) == 130
     assert capsys.readouterr().err == "mdpnewton: interrupted\n"
 
@@ -204,6 +204,6 @@ def test_an_unexpected_error_is_one_line_too(capsys, monkeypatch):
     def fail(*_):
         raise RuntimeError("the\nroof")
 
-    monkeypatch.setattr("mdpnewton.cli._list", fail)
+    monkeypatch.setattr("mdpnewton.cli.parser._list", fail)
     assert main(["list"]) == 2
     assert capsys.readouterr().err.startswith("mdpnewton: error: RuntimeError: the roof; run it")

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from scipy import sparse
 
 import mdpnewton as mn
-from mdpnewton.controller_rows import ROW_METHODS, offset, row_direction
+from mdpnewton.methods.rows import ROW_METHODS, offset, row_direction
 from mdpnewton.policies.controller import Tables
 
 

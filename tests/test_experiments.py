@@ -176,7 +176,7 @@ def test_ctrl_c_in_the_middle_of_a_search_ends_the_run(name, tmp_path, monkeypat
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["mdpnewton.search"], "direction", interrupted)
+    monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", interrupted)
     assert main(["run", name, "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "mdpnewton: interrupted\n"
     assert not (tmp_path / "results.json").exists()
@@ -191,7 +191,7 @@ def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeyp
             raise KeyboardInterrupt
         return direction(*arguments, **options)
 
-    monkeypatch.setattr(sys.modules["mdpnewton.search"], "direction", tiring)
+    monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", tiring)
     assert main(["run", "hallway", "--out", str(tmp_path)]) == 0
     found = load(tmp_path)
     assert found["status"] == "interrupted"

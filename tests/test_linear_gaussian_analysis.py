@@ -10,8 +10,8 @@ import pytest
 from smoothing import close, problem, reference
 
 import mdpnewton as mn
+from mdpnewton.analysis.linear_gaussian import analyze_linear_gaussian, derivatives
 from mdpnewton.cli import main
-from mdpnewton.linear_gaussian_analysis import analyze_linear_gaussian, derivatives
 
 KEYS = ("A", "B", "noise", "start_mean", "start_covariance", "horizon")
 REWARD = ("reward_map", "reward_target", "reward_covariance")

@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 from mdpnewton.domains.pomdps import PROBLEMS, description, load_unload
-from mdpnewton.pomdp import FinitePOMDP, OutcomeReward
-from mdpnewton.pomdp_text import format_pomdp
-from mdpnewton.runs.pomdp_files import load_pomdp, save_pomdp, shipped
+from mdpnewton.files.pomdp import load_pomdp, save_pomdp, shipped
+from mdpnewton.files.pomdp_text import format_pomdp
+from mdpnewton.models.pomdp import FinitePOMDP, OutcomeReward
 
 
 def parts(seed=0, n_states=4, n_actions=2, n_observations=3):
@@ -124,7 +124,7 @@ def test_the_expected_reward_is_the_sum_over_outcomes():
 
 
 def test_the_last_rule_that_fits_counts(monkeypatch):
-    monkeypatch.setattr("mdpnewton.pomdp.outcomes.CHUNK", 7)  # several chunks
+    monkeypatch.setattr("mdpnewton.models.pomdp.outcomes.CHUNK", 7)  # several chunks
     rng = np.random.default_rng(3)
     rules = rng.integers(-1, 2, size=(40, 4))
     value = rng.normal(size=40)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from mdpnewton.pomdp import FinitePOMDP, OutcomeReward
-from mdpnewton.pomdp_text import format_pomdp, parse_pomdp
-from mdpnewton.pomdp_text import parser as parser_module
+from mdpnewton.files.pomdp_text import format_pomdp, parse_pomdp
+from mdpnewton.files.pomdp_text import parser as parser_module
+from mdpnewton.models.pomdp import FinitePOMDP, OutcomeReward
 
 HEAD = """discount: 0.9
 values: reward

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdpnewton.pomdp_text import POMDPError, parse_pomdp
+from mdpnewton.files.pomdp_text import POMDPError, parse_pomdp
 
 HEAD = """discount: 0.9
 values: reward

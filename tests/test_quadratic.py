@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 import mdpnewton as mn
 from mdpnewton.evaluators.quadratic import QuadraticEvaluator
-from mdpnewton.quadratic import QuadraticMDP, power_sum
+from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 
 
 def affine_features(state):

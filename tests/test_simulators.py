@@ -19,7 +19,7 @@ from mdpnewton.domains.cartpole import CartPole, advance
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.environments import IDS
 from mdpnewton.simulators import FiniteSimulator, GymnasiumSimulator, SimulationError, UnitActions
-from mdpnewton.trajectories import Trajectories, accumulated, joined
+from mdpnewton.simulators.trajectories import Trajectories, accumulated, joined
 
 KEY = jax.random.key(0)
 SOFTMAX = mn.LinearSoftmax(2, 1, lambda seen: seen)

@@ -7,9 +7,9 @@ import pytest
 
 import mdpnewton as mn
 from mdpnewton.cli import main
-from mdpnewton.pomdp import optimal_value
-from mdpnewton.runs.controllers import load_controller
-from mdpnewton.runs.pomdp_files import load_pomdp, shipped
+from mdpnewton.files.controllers import load_controller
+from mdpnewton.files.pomdp import load_pomdp, shipped
+from mdpnewton.models.pomdp import optimal_value
 
 QUICK = ["--nodes", "2", "--restarts", "3", "--iterations", "20"]
 
@@ -68,7 +68,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path, monkeypatch, capsys):
         calls.append(arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mdpnewton.controller_search._advanced", interrupted)
+    monkeypatch.setattr("mdpnewton.training.controllers._advanced", interrupted)
     assert main(["solve", "tiger", *QUICK, "--out", str(tmp_path)]) == 0
     assert calls
     assert json.loads((tmp_path / "results.json").read_text())["interrupted"]

@@ -12,7 +12,7 @@ from mdpnewton import tetris_training
 from mdpnewton.cli import main
 from mdpnewton.domains.tetris import RecurrentState, Survival, estimate, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
-from mdpnewton.tetris_training import Schedule, fell, soft_start, stepped, train_tetris
+from mdpnewton.training.tetris import Schedule, fell, soft_start, stepped, train_tetris
 
 SMALL = AfterstatePolicy("bi", 6, 5)
 QUICK = Schedule(games=64, least_games=64)

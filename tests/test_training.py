@@ -14,11 +14,11 @@ import user_environments
 
 import mdpnewton as mn
 from mdpnewton.cli import main
-from mdpnewton.cli_train import METHODS, POLICIES
+from mdpnewton.cli.train import METHODS, POLICIES
 from mdpnewton.domains.cartpole import CartPole
-from mdpnewton.presets import PRACTICAL, TRAINING_METHODS
-from mdpnewton.runs.saved import load_training, save_training
-from mdpnewton.training import begin, proceed, simulator_of, train
+from mdpnewton.files.trainings import load_training, save_training
+from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS
+from mdpnewton.training.train import begin, proceed, simulator_of, train
 
 SMALL = mn.Preset(features=20, hidden=8)
 
@@ -184,7 +184,7 @@ def test_damaged_files_and_other_versions_are_refused(tmp_path, monkeypatch):
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match="digest"):
         load_training(path)
-    monkeypatch.setattr("mdpnewton.runs.saved.FORMAT", 2)
+    monkeypatch.setattr("mdpnewton.files.trainings.FORMAT", 2)
     path.write_bytes(whole)
     with pytest.raises(ValueError, match="has format 1, written by mdpnewton"):
         load_training(path)
@@ -197,7 +197,7 @@ def test_the_presets_numbers_are_documented():
 
 
 def test_help_stays_fast_and_light():
-    code = "import sys, mdpnewton.cli as c; c._parser().format_help(); "
+    code = "import sys, mdpnewton.cli.parser as c; c._parser().format_help(); "
     code += "assert not {'jax', 'gymnasium', 'matplotlib', 'numpy'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ import pytest
 from problems import gibbs, quadratic, random_mdp
 
 import mdpnewton as mn
-from mdpnewton.divergence import mean_divergence, promised
+from mdpnewton.steps.divergence import mean_divergence, promised
 
 MDP = random_mdp(1)
 EVALUATOR = mn.FiniteEvaluator(MDP)

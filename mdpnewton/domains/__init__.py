@@ -1,1 +1,1 @@
-"""Problems: one file each."""
+"""The paper's problems and their simulators; nothing here learns."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Array
 
-from mdpnewton.linear_gaussian import LinearGaussianMDP
+from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies import AffineGaussian
 
 NOISE, START_SPREAD = 0.02, 0.1  # standard deviations of the process and of the first state

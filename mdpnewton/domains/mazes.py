@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdpnewton.mdp import FiniteMDP
+from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Gibbs, gibbs_over_successors
 
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # up, down, left, right

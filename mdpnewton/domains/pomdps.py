@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM, Maze
-from mdpnewton.pomdp import ANY, FinitePOMDP, OutcomeReward
+from mdpnewton.models.pomdp import ANY, FinitePOMDP, OutcomeReward
 
 SIDES = ("up", "down", "left", "right")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdpnewton.mdp import FiniteMDP
+from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Gibbs
 
 STAY, MOVE = 0, 1

@@ -1,4 +1,4 @@
-"""Our domains as Gymnasium environments, registered as soon as Gymnasium is there."""
+"""Our domains as Gymnasium environments; the dynamics themselves are in `domains`."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""Ways to evaluate a policy; each returns the library's Evaluation."""
+"""From a model or a simulator and a policy to an `Evaluation`; none of them differentiates."""
 
 from mdpnewton.evaluators.actor_critic import ActorCritic
 from mdpnewton.evaluators.bandit import Bandit, Shaped, rank_utilities, shaped

@@ -11,7 +11,7 @@ from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
 from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
 from mdpnewton.simulators import Simulator
-from mdpnewton.trajectories import Trajectories, accumulated
+from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
 
 class ActorCritic:

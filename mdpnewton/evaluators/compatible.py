@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators.memory import Memory, estimated_return, score_rows
 from mdpnewton.simulators import Simulator
-from mdpnewton.trajectories import Trajectories, accumulated, selected
+from mdpnewton.simulators.trajectories import Trajectories, accumulated, selected
 
 ValueWeight = Literal["critic", "absolute", "monte_carlo"]
 RIDGES = tuple(float(10.0**power) for power in range(-4, 5))

@@ -10,8 +10,8 @@ from jaxtyping import Array, PyTree
 
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
+from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.policies import FiniteStateController
-from mdpnewton.pomdp import FinitePOMDP
 
 RESIDUAL = 1e-8  # a solve that leaves more has failed
 

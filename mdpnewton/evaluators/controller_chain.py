@@ -25,9 +25,9 @@ from jax.experimental.sparse import BCOO
 from jaxtyping import Array, Float
 from scipy import sparse
 
+from mdpnewton.models.pomdp import FinitePOMDP
+from mdpnewton.models.pomdp.product import first_observations, observations
 from mdpnewton.policies.controller import Tables
-from mdpnewton.pomdp import FinitePOMDP
-from mdpnewton.pomdp.product import first_observations, observations
 from mdpnewton.threads import threads_for
 
 TOLERANCE = 1e-12

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.trajectories import Trajectories, accumulated
+from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
 
 class Critic(eqx.Module):

@@ -17,7 +17,7 @@ from mdpnewton.evaluators.memory import (
     score_rows,
 )
 from mdpnewton.simulators import Simulator
-from mdpnewton.trajectories import Trajectories, accumulated
+from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
 Baseline = Literal["none", "constant", "time", "state", "optimal"]
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.closed_loop import ClosedLoop
 from mdpnewton.evaluation import WeightedPairs
-from mdpnewton.mdp import FiniteMDP
+from mdpnewton.models.closed_loop import ClosedLoop
+from mdpnewton.models.finite import FiniteMDP
 
 
 class FiniteEvaluator:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Scalar
 
 from mdpnewton.evaluation import WeightedPairs
-from mdpnewton.linear_gaussian import LinearGaussianMDP
+from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies.affine import AffineGaussian, Deviation
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.curvature import curvature
 from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator, log_objective
-from mdpnewton.linear_gaussian import LinearGaussianMDP
+from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies.affine import AffineGaussian
 
 

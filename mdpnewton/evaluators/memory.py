@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from mdpnewton.curvature import scores
 from mdpnewton.simulators import Simulator
-from mdpnewton.trajectories import Trajectories, joined
+from mdpnewton.simulators.trajectories import Trajectories, joined
 
 
 class Memory:

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 from mdpnewton.policies.affine import AffineGaussian, Deviation
 from mdpnewton.policies.gaussian import LOG_SIGMA, Gaussian, LinearGaussian
-from mdpnewton.quadratic import QuadraticMDP, power_sum
 from mdpnewton.threads import threads_for
 
 

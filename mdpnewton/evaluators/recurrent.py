@@ -12,7 +12,7 @@ from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import Memory
 from mdpnewton.simulators import Simulator
-from mdpnewton.trajectories import Trajectories, accumulated
+from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
 Objective = Literal["average", "cycle"]
 

@@ -1,4 +1,6 @@
-"""The experiments: each a module with a `Config`, its `SCALES`, `run`, `draw` and `table`.
+"""The paper's experiments, one module each; no library code depends on them.
+
+A module has a `Config`, its `SCALES`, `run`, `draw` and `table`.
 
 One that makes more than figures has `pictures` too.
 """

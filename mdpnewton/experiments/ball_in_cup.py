@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from rich.table import Table
 from scipy.stats import binomtest, fisher_exact
 
-from mdpnewton.black_box import BLACK_BOX_METHODS, Generation, maximize
 from mdpnewton.domains.ball_in_cup import BallInCup, load_demonstration
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
@@ -25,6 +24,7 @@ from mdpnewton.experiments.learning_curves import (
 )
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
+from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
 
 CMA = "cma_es"
 After = Callable[[float, np.ndarray], None]  # an update: reward of its samples, new mean

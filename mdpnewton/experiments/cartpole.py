@@ -2,7 +2,7 @@
 
 The literal part is the paper's actor-critic: a compatible critic from half of the episodes, and
 a step is taken back if the return fell. A random direction with the same check is the control.
-The practical part is `mdpnewton.training.train` with several directions.
+The practical part is `mdpnewton.training.train.train` with several directions.
 """
 
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
 from mdpnewton.report.figures import new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import Record, search
 from mdpnewton.solve import SteepestDescent
 from mdpnewton.steps import Decay, KeepIfBetter
 

@@ -11,15 +11,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from mdpnewton.analysis import value_consistency
+from mdpnewton.analysis.finite import value_consistency
 from mdpnewton.curvature import curvature, gradient
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.hessian import cross_term
+from mdpnewton.loop import search
 from mdpnewton.report.figures import new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import search
 
 MAZES = {"hallway": HALLWAY, "mccallum": MCCALLUM}
 

@@ -17,12 +17,11 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
-from mdpnewton.line_searches import StrongWolfe
+from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import search
-from mdpnewton.steps import StepRule
+from mdpnewton.steps import StepRule, StrongWolfe
 
 RULES: dict[str, StepRule] = {
     "steepest": StrongWolfe(),

@@ -7,14 +7,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from mdpnewton.controller_search import Restarts, search_controllers
 from mdpnewton.evaluators import ControllerEvaluator, random_starts
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import first_reaching
-from mdpnewton.pomdp import optimal_value
+from mdpnewton.files.pomdp import load_pomdp
+from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.runs.pomdp_files import load_pomdp
+from mdpnewton.training.controllers import Restarts, search_controllers
 
 NODES = {
     "tiger": 5,

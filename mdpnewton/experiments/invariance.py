@@ -15,10 +15,10 @@ from rich.table import Table
 from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.loop import search
 from mdpnewton.policies import Reparametrized
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import search
 from mdpnewton.steps import Constant
 
 # Paper: step sizes are not given. Here: sizes that give traces of about the same length.

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from mdpnewton.report.figures import COLORS, LABELS
 from mdpnewton.simulators import CompiledSimulator
-from mdpnewton.training import Training, train
+from mdpnewton.training.train import Training, train
 
 CONFIDENCE = 0.95
 T = TypeVar("T")

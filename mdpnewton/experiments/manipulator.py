@@ -28,12 +28,11 @@ from mdpnewton.experiments.learning_curves import (
     summary,
 )
 from mdpnewton.experiments.timed_search import Way, timed_search
-from mdpnewton.line_searches import StrongWolfe
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
 from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SolveReport
-from mdpnewton.steps import Constant, StepRule
+from mdpnewton.steps import Constant, StepRule, StrongWolfe
 
 POINTS = 101  # of a curve
 DIVERGED = 0.5  # of its own best: a run that ends below

@@ -25,10 +25,10 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
 from mdpnewton.report.figures import new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import search
 from mdpnewton.steps import Constant
 
 SIGMA = 2.0  # Paper: not given. Here: the best of 0.5, 1 and 2.

@@ -12,12 +12,12 @@ from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import summary
-from mdpnewton.mdp import FiniteMDP
+from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
+from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import TabularSoftmax
 from mdpnewton.report.figures import COLORS, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import search
 from mdpnewton.solve import Dense
 
 METHODS: dict[str, Method] = {

@@ -16,13 +16,13 @@ from mdpnewton.domains.tetris import RecurrentState, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import complete_runs, draw_curves, summary
+from mdpnewton.loop import Record, search
 from mdpnewton.methods import Method, Precondition, Steepest
 from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.search import Record, search
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
-from mdpnewton.tetris_training import soft_start
+from mdpnewton.training.tetris import soft_start
 
 # Ties, and what is no better than staying, go to the shorter step: long ones end in policies
 # that choose without doubt and have no gradient.
@@ -233,8 +233,8 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
     """A replay of the best weights, as a GIF, and the weights as `tetris play` reads them."""
     from mdpnewton.domains.tetris.pictures import color_picture, placed_cells
     from mdpnewton.domains.tetris.plain import decisions
+    from mdpnewton.files.folder import to_json, write_whole
     from mdpnewton.report.training import save_animation
-    from mdpnewton.runs.folder import to_json, write_whole
 
     height, width = results["board"]
     weights = results["best"]["weights"]

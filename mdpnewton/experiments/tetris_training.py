@@ -17,7 +17,7 @@ from mdpnewton.experiments.learning_curves import (
 from mdpnewton.experiments.tetris import FRESH, mean_and_error
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.tetris_training import METHODS, Iteration, train_tetris
+from mdpnewton.training.tetris import METHODS, Iteration, train_tetris
 
 
 @dataclass(frozen=True)

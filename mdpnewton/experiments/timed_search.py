@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from mdpnewton.evaluation import Evaluator
+from mdpnewton.loop import Record, search
 from mdpnewton.methods import Method
 from mdpnewton.policies import Policy
-from mdpnewton.search import Record, search
 from mdpnewton.steps import StepRule
 
 

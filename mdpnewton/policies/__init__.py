@@ -1,4 +1,4 @@
-"""Policies: `log_prob(w, state, action)`, `sample(key, w, state)`, and what they promise."""
+"""Distributions over actions and what they promise; nothing here knows rewards or dynamics."""
 
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.affine import AffineGaussian, Deviation

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.evaluation import WeightedPairs
-from mdpnewton.mdp import FiniteMDP
+from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies.abstract import Policy
 
 

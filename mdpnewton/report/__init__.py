@@ -1,1 +1,1 @@
-"""Figures: one look for all of them."""
+"""How results look: figures, tables, progress; it computes nothing that a result depends on."""

@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Group
 from rich.table import Table
 
-from mdpnewton.analysis import Analysis
+from mdpnewton.analysis.finite import Analysis
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from rich.console import Group
 from rich.table import Table
 
-from mdpnewton.linear_gaussian_analysis import LinearGaussianAnalysis
+from mdpnewton.analysis.linear_gaussian import LinearGaussianAnalysis
 from mdpnewton.report.figures import COLORS, new_figure
 
 ROUND_OFF = 1e-15

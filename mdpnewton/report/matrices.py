@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from mdpnewton.analysis import Analysis
+from mdpnewton.analysis.finite import Analysis
 from mdpnewton.report.figures import new_figure
 
 SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "fisher")

@@ -1,9 +1,10 @@
-"""Simulators: whatever plays episodes with a policy."""
+"""Whatever plays episodes with a policy, and the episodes; their worth is for `evaluators`."""
 
 from mdpnewton.simulators.abstract import SimulationError, Simulator, Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions
 from mdpnewton.simulators.finite import FiniteSimulator
-from mdpnewton.simulators.gym import GymnasiumSimulator
+from mdpnewton.simulators.gymnasium import GymnasiumSimulator
+from mdpnewton.simulators.trajectories import Trajectories
 
 __all__ = [
     "CompiledSimulator",
@@ -12,5 +13,6 @@ __all__ = [
     "SimulationError",
     "Simulator",
     "Spaces",
+    "Trajectories",
     "UnitActions",
 ]

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from mdpnewton.trajectories import Trajectories
+from mdpnewton.simulators.trajectories import Trajectories
 
 
 class SimulationError(ValueError):

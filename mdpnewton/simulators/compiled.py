@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.simulators.abstract import Spaces
-from mdpnewton.trajectories import Trajectories
+from mdpnewton.simulators.trajectories import Trajectories
 
 
 class CompiledSimulator(eqx.Module):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from mdpnewton.mdp import FiniteMDP
+from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.simulators.abstract import Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator
 

@@ -1,4 +1,4 @@
-"""Solving A x = b for the step: dense, by blocks, diagonal, or without ever forming A.
+"""Ways to solve A x = b, each with a report; what A is, is for `methods`.
 
 A is minus a curvature, so that positive definite is the good case. Nothing is repaired
 silently: what was found, and what was done about it, stands in the report of every solve.

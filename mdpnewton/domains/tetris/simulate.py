@@ -137,7 +137,7 @@ def play_chunks(
     _check_run("play", games, seed, first, threads, cap)
     if policy not in POLICIES:
         raise ValueError(f"`play(policy=...)` is one of {', '.join(POLICIES)}, got {policy!r}.")
-    from mdpnewton.domains.tetris.kernel_play import play_games
+    from mdpnewton.domains.tetris.kernels.play import play_games
 
     shapes, begins = shape_table()
     table = policy_table(given, features, width)
@@ -186,7 +186,7 @@ def estimate(
         raise ValueError(
             f"`estimate(rule=...)` needs a `RecurrentState` or a `Survival`, got {rule!r}."
         )
-    from mdpnewton.domains.tetris.kernel_estimate import estimate_games
+    from mdpnewton.domains.tetris.kernels.estimate import estimate_games
 
     shapes, begins = shape_table()
     table = policy_table(given, features, width)

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from mdpnewton.domains.tetris import layout as at
+from mdpnewton.domains.tetris.kernels import layout as at
 from mdpnewton.domains.tetris.pieces import NAMES, shapes
 
 FEATURE_NAMES = {

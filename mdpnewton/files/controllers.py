@@ -1,0 +1,74 @@
+"""Saved finite-state controllers: JSON that people can read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from mdpnewton.files.folder import to_json, write_whole
+from mdpnewton.models.pomdp import FinitePOMDP
+from mdpnewton.policies import FiniteStateController
+from mdpnewton.version import __version__
+
+FORMAT = 1
+BLANK = "(none)"  # the observation before the first action, where there is none
+
+
+def observation_labels(pomdp: FinitePOMDP, policy: FiniteStateController) -> list[str]:
+    """The names of all observations that the controller knows, the blank one included."""
+    names = list(pomdp.labels("observations"))
+    return names + [BLANK] * (policy.n_observations - len(names))
+
+
+def save_controller(
+    path: Path, pomdp: FinitePOMDP, policy: FiniteStateController, w: PyTree, about: dict[str, Any]
+) -> None:
+    """Write a controller: its tables as probabilities, and as logits to go on from."""
+    tables = policy.tables(w)
+    content = {
+        "format": FORMAT,
+        "version": __version__,
+        **about,
+        "nodes": policy.nodes,
+        "actions": list(pomdp.labels("actions")),
+        "observations": observation_labels(pomdp, policy),
+        "probabilities": {
+            "initial (observation, node)": np.asarray(tables.initial).tolist(),
+            "transition (node, observation, next node)": np.asarray(tables.transition).tolist(),
+            "action (node, observation, action)": np.asarray(tables.action).tolist(),
+        },
+        "logits": {name: np.asarray(leaf).tolist() for name, leaf in w.items()},
+    }
+    write_whole(path, to_json(content).encode())
+
+
+def load_controller(path: Path) -> tuple[FiniteStateController, PyTree, dict[str, Any]]:
+    """The controller that was saved, its parameters and its description.
+
+    Raises:
+        ValueError: The file is missing, damaged, or of another format.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; name the controller.json of `mdpnewton solve`")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        form = content["format"]
+        policy = FiniteStateController(
+            content["nodes"], len(content["observations"]), len(content["actions"])
+        )
+        w = {name: jnp.asarray(content["logits"][name], float) for name in content["logits"]}
+        expected = policy.initial_parameters()
+        fits = {name: leaf.shape for name, leaf in w.items()} == {
+            name: leaf.shape for name, leaf in expected.items()
+        }
+        finite = all(bool(jnp.isfinite(leaf).all()) for leaf in w.values())
+    except (KeyError, TypeError, ValueError, UnicodeDecodeError):
+        raise ValueError(f"{path}: is damaged or no saved controller; solve again") from None
+    if form != FORMAT:
+        raise ValueError(f"{path}: has format {form}, this version reads {FORMAT}; solve again")
+    if not (fits and finite):
+        raise ValueError(f"{path}: its tables don't fit its nodes and names; solve again")
+    return policy, w, content

@@ -1,0 +1,255 @@
+"""From a .pomdp text to the model."""
+
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from mdpnewton.files.pomdp_text.entries import Probabilities, Rewards
+from mdpnewton.files.pomdp_text.preamble import (
+    KINDS,
+    TOLERANCE,
+    Names,
+    no_more_numbers,
+    probabilities,
+    probability,
+    read_discount,
+    read_names,
+    read_start,
+    read_values,
+)
+from mdpnewton.files.pomdp_text.tokens import NUMBER, STATEMENTS, Tokens
+from mdpnewton.models.finite import ROW_TOLERANCE
+from mdpnewton.models.pomdp import ANY, FinitePOMDP
+
+PREAMBLE = STATEMENTS[:5]
+DENSE_ENTRIES = 250_000  # up to so many probabilities a model is dense whatever it holds
+
+
+def parse_pomdp(text: str, source: str = "text") -> FinitePOMDP:
+    """The model that a text in Cassandra's .pomdp format describes.
+
+    Read are all forms of the published grammar (https://pomdp.org/code/pomdp-file-grammar.html)
+    and `reset`, which pomdp-solve knows for rows of T; numbers may leave out digits before or
+    after the point. Later statements override earlier ones. A distribution that misses 1 by up to
+    1e-5, the tolerance of pomdp-solve, is divided by its sum; `rescaled_rows` of the model
+    counts them. Costs become negative rewards. Models with more than 250,000 probabilities stay
+    sparse where that is smaller.
+
+    Args:
+        text: The whole text.
+        source: What errors call it, as the name of its file.
+
+    Raises:
+        POMDPError: `source:line:column: rule`, at the first word that breaks one.
+    """
+    return _Parser(Tokens(text, source)).model()
+
+
+class _Parser:
+    def __init__(self, tokens: Tokens):
+        self.tokens = tokens
+        self.given: dict[str, Any] = {}
+        self.start: np.ndarray | None = None
+        self.rescaled = 0
+        self.in_body = False
+
+    def model(self) -> FinitePOMDP:
+        while self.tokens.word:
+            self._statement()
+        self._begin_body()
+        every = range(self.actions.size)
+        transition = [self._rows(self.T, "T", action) for action in every]
+        observation = [self._rows(self.O, "O", action) for action in every]
+        sign = -1.0 if self.given["values"] == "cost" else 1.0
+        stored = _stored(transition, observation)
+        return FinitePOMDP(
+            stored[0],
+            stored[1],
+            None,
+            cast(np.ndarray, self.start),
+            self.given["discount"],
+            outcome_reward=self.R.outcome_reward(sign),
+            values=self.given["values"],
+            states=self.states.names,
+            actions=self.actions.names,
+            observations=self.observations.names,
+            rescaled_rows=self.rescaled,
+        )
+
+    def _statement(self) -> None:
+        tokens, word = self.tokens, self.tokens.word
+        if word not in STATEMENTS:
+            hint = "; the statement before it has too many numbers" * bool(NUMBER.fullmatch(word))
+            tokens.fail(f"expected one of {', '.join(STATEMENTS)}, got {tokens.shown()}{hint}")
+        at = tokens.index
+        if word in ("T", "O", "R"):
+            self._begin_body()
+            tokens.index += 1
+            tokens.colon(word)
+            if word == "R":
+                self._reward()
+            elif word == "T":
+                self._probabilities(at, word, self.T, self.states)
+            else:
+                self._probabilities(at, word, self.O, self.observations)
+        elif word == "start":
+            self._start()
+        elif word in self.given:
+            tokens.fail(f"`{word}:` comes a second time; keep one")
+        else:
+            tokens.index += 1
+            tokens.colon(word)
+            self._declaration(word)
+
+    def _declaration(self, word: str) -> None:
+        if word == "discount":
+            self.given[word] = read_discount(self.tokens)
+        elif word == "values":
+            self.given[word] = read_values(self.tokens)
+        else:
+            self.given[word] = read_names(self.tokens, word)
+
+    def _start(self) -> None:
+        tokens = self.tokens
+        if self.start is not None:
+            tokens.fail(
+                "`start` must come before the first T:, O: or R:; move it up"
+                if self.in_body
+                else "`start` comes a second time; keep one"
+            )
+        if "states" not in self.given:
+            tokens.fail("`start` must come after `states:`; move it below")
+        tokens.index += 1
+        self.start, rescaled = read_start(tokens, self.given["states"])
+        self.rescaled += rescaled
+
+    def _begin_body(self) -> None:
+        if self.in_body:
+            return
+        missing = [word for word in PREAMBLE if word not in self.given]
+        if missing == ["observations"]:
+            self.tokens.fail(
+                "`observations:` is missing before here: without it the text describes an MDP; "
+                "add it and O: lines, or use FiniteMDP"
+            )
+        if missing:
+            self.tokens.fail(f"`{missing[0]}:` is missing before here; add it to the preamble")
+        self.states: Names = self.given["states"]
+        self.actions: Names = self.given["actions"]
+        self.observations: Names = self.given["observations"]
+        n = self.states.size
+        if self.start is None:
+            self.start = np.full(n, 1 / n)
+        self.T = Probabilities(n, n)
+        self.O = Probabilities(n, self.observations.size)
+        self.R = Rewards()
+        self.in_body = True
+
+    def _probabilities(self, at: int, word: str, into: Probabilities, columns: Names) -> None:
+        tokens, width = self.tokens, columns.size
+        action = self.actions.index(tokens)
+        if tokens.word != ":":
+            self._matrix(at, word, into, action)
+            return
+        tokens.index += 1
+        row = self.states.index(tokens)
+        if tokens.word == ":":
+            tokens.index += 1
+            column = columns.index(tokens)
+            value = probability(tokens, f"`{word}: action : state : {KINDS[columns.kind]}`")
+            into.set_entry(at, action, row, column, value)
+        elif tokens.word == "uniform":
+            tokens.index += 1
+            into.set_row(at, action, row, np.full(width, 1 / width))
+        elif tokens.word == "reset" and word == "T":
+            tokens.index += 1
+            into.set_row(at, action, row, cast(np.ndarray, self.start))
+        elif tokens.word in ("identity", "reset"):
+            remedy = "write T: action identity" if tokens.word == "identity" else "only T has it"
+            tokens.fail(f"`{word}: action : state` takes no `{tokens.word}`; {remedy}")
+        else:
+            values = probabilities(tokens, width, f"`{word}: action : state`")
+            into.set_row(at, action, row, values)
+
+    def _matrix(self, at: int, word: str, into: Probabilities, action: int) -> None:
+        tokens, (n, width) = self.tokens, into.shape
+        if tokens.word == "uniform":
+            tokens.index += 1
+            into.set_row(at, action, ANY, np.full(width, 1 / width))
+        elif tokens.word == "identity" and word == "T":
+            tokens.index += 1
+            into.set_identity(at, action)
+        elif tokens.word in ("identity", "reset"):
+            remedy = "only T has it" if word == "O" else "write T: action : * reset"
+            tokens.fail(f"`{word}: action` takes no `{tokens.word}`; {remedy}")
+        else:
+            values = probabilities(tokens, n * width, f"`{word}: action`")
+            into.set_matrix(at, action, values.reshape(n, width))
+
+    def _reward(self) -> None:
+        tokens, width = self.tokens, self.observations.size
+        action = self.actions.index(tokens)
+        if tokens.word != ":":
+            tokens.fail(
+                f"`R: action` needs a state, got {tokens.shown()}; R: action with a whole matrix "
+                f"is for MDPs, write R: action : state : state : observation value"
+            )
+        tokens.index += 1
+        state = self.states.index(tokens)
+        if tokens.word != ":":
+            count = self.states.size * width
+            values = self._rewards(count, "`R: action : state`")
+            self.R.set_matrix(action, state, values.reshape(-1, width))
+            return
+        tokens.index += 1
+        successor = self.states.index(tokens)
+        if tokens.word != ":":
+            values = self._rewards(width, "`R: action : state : state`")
+            self.R.set_row(action, state, successor, values)
+            return
+        tokens.index += 1
+        rule = (action, state, successor, self.observations.index(tokens))
+        value = tokens.number("`R: action : state : state : observation`")
+        self.R.set_entry(rule, value)
+
+    def _rewards(self, count: int, what: str) -> np.ndarray:
+        values = self.tokens.numbers(count, what)
+        no_more_numbers(self.tokens, count, what)
+        return values
+
+    def _rows(self, entries: Probabilities, word: str, action: int) -> sparse.csr_array:
+        matrix, touched = entries.matrix(action)
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
+        bad = np.abs(sums - 1) > TOLERANCE
+        if bad.any():
+            row = int(np.argmax(bad))
+            whose = f"`{word}: {_label(self.actions, action)} : {_label(self.states, row)}`"
+            if touched[row] < 0:
+                end = len(self.tokens.words)
+                self.tokens.fail(f"{whose} is missing: no line gives its probabilities", end)
+            self.tokens.fail(
+                f"{whose} must sum to 1, but sums to {sums[row]:.8g} after this, the last line "
+                f"about it; correct its numbers",
+                int(touched[row]),
+            )
+        off = np.abs(sums - 1) > ROW_TOLERANCE
+        self.rescaled += int(off.sum())
+        matrix.data /= np.repeat(np.where(off, sums, 1.0), np.diff(matrix.indptr))
+        return matrix
+
+
+def _label(names: Names, index: int) -> str:
+    return names.names[index] if names.names else str(index)
+
+
+def _stored(transition: list[sparse.csr_array], observation: list[sparse.csr_array]) -> Any:
+    """Both dense where that is small or not larger than both sparse."""
+    pairs = [*transition, *observation]
+    entries = sum(matrix.shape[0] * matrix.shape[1] for matrix in pairs)
+    held = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in pairs)
+    if entries > DENSE_ENTRIES and held < 8 * entries:
+        return transition, observation
+    return tuple(
+        np.stack([matrix.toarray() for matrix in each]) for each in (transition, observation)
+    )

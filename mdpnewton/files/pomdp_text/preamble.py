@@ -1,0 +1,195 @@
+"""The first part of a .pomdp text: sizes, names, discount, and the start distribution."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mdpnewton.files.pomdp_text.tokens import NAME, NUMBER, RESERVED, Tokens
+from mdpnewton.models.finite import ROW_TOLERANCE
+from mdpnewton.models.pomdp import ANY
+
+TOLERANCE = 1e-5  # how far from 1 a sum of probabilities may be: that of Cassandra's pomdp-solve
+MOST = 10_000_000  # states, actions or observations
+KINDS = {"states": "state", "actions": "action", "observations": "observation"}
+
+
+@dataclass
+class Names:
+    """The states, actions or observations of a text.
+
+    Attributes:
+        kind: "states", "actions" or "observations".
+        size: How many there are.
+        names: Their names, None if the text gives a count.
+        numbers: The number of each name and of "*".
+    """
+
+    kind: str
+    size: int
+    names: tuple[str, ...] | None
+    numbers: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.numbers = {name: i for i, name in enumerate(self.names or ())} | {"*": ANY}
+
+    def index(self, tokens: Tokens) -> int:
+        """The number of the next word, `ANY` for the wildcard."""
+        word = tokens.word
+        number = self.numbers.get(word)
+        if number is None:
+            number = int(word) if _is_count(word) else self.size
+            if number >= self.size:
+                self._refuse(tokens, word)
+        tokens.index += 1
+        return number
+
+    def _refuse(self, tokens: Tokens, word: str) -> None:
+        what = KINDS[self.kind]
+        if word.isascii() and word.isdigit():
+            tokens.fail(
+                f"there is no {what} {tokens.shown()}: {self.size} {self.kind} are numbered "
+                f"from 0 to {self.size - 1}"
+            )
+        if NAME.fullmatch(word) and word not in RESERVED:
+            known = f"`{self.kind}:` names {_few(self.names)}" if self.names else "has no names"
+            tokens.fail(
+                f"there is no {what} {tokens.shown()}: {known}; name it there or use a number"
+            )
+        tokens.fail(f"expected {what} name, number or *, got {tokens.shown()}")
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def read_names(tokens: Tokens, kind: str) -> Names:
+    """What follows `states:`, `actions:` or `observations:`: a count, or names."""
+    word = tokens.word
+    if _is_count(word):
+        tokens.index += 1
+        if NUMBER.fullmatch(tokens.word) or _is_name(tokens.word):
+            tokens.fail(
+                f"`{kind}:` takes one count or names that begin with a letter, got "
+                f"{tokens.shown()} after the count"
+            )
+        if not 1 <= int(word) <= MOST:
+            at = tokens.index - 1
+            tokens.fail(f"`{kind}:` needs a count from 1 to {MOST}, got {tokens.shown(at)}", at)
+        return Names(kind, int(word), None)
+    names: dict[str, None] = {}
+    while _is_name(tokens.word):
+        if tokens.word in names:
+            tokens.fail(f"`{kind}:` names `{tokens.word}` twice; names must differ")
+        names[tokens.take()] = None
+    if not names or (tokens.word and tokens.word not in RESERVED):
+        reserved = " a reserved word;" if tokens.word in RESERVED else ""
+        tokens.fail(
+            f"`{kind}:` needs a count or names of letters, digits, - and _ that begin with a "
+            f"letter, got {tokens.shown()},{reserved} rename it"
+        )
+    return Names(kind, len(names), tuple(names))
+
+
+def _is_count(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 1_000  # int refuses longer ones
+
+
+def _is_name(word: str) -> bool:
+    return word not in RESERVED and NAME.fullmatch(word) is not None
+
+
+def read_discount(tokens: Tokens) -> float:
+    """What follows `discount:`."""
+    at = tokens.index
+    discount = tokens.number("`discount:`")
+    if not 0 <= discount < 1:
+        tokens.fail(
+            f"`discount:` must be in [0, 1), got {tokens.shown(at)}; sums without an end need a "
+            f"discount below 1, as 0.95",
+            at,
+        )
+    return discount
+
+
+def read_values(tokens: Tokens) -> str:
+    """What follows `values:`."""
+    if tokens.word not in ("reward", "cost"):
+        tokens.fail(f"`values:` must be reward or cost, got {tokens.shown()}")
+    return tokens.take()
+
+
+def read_start(tokens: Tokens, states: Names) -> tuple[np.ndarray, int]:
+    """What follows `start`: the distribution of the first state, and 1 if it was rescaled.
+
+    Either `: uniform`, `: state`, `: probabilities`, or `include:` or `exclude:` with states
+    that are equally likely, or left out.
+    """
+    if tokens.word in ("include", "exclude"):
+        return _listed(tokens, states, tokens.take()), 0
+    tokens.colon("start")
+    word, at, n = tokens.word, tokens.index, states.size
+    if word == "uniform":
+        tokens.index += 1
+        return np.full(n, 1 / n), 0
+    if not NUMBER.fullmatch(word):
+        if word == "*":
+            tokens.fail("`start:` takes no *; write `start: uniform`")
+        return np.eye(1, n, states.index(tokens))[0], 0
+    following = tokens.words[at : at + 2]
+    if n > 1 and word.isdigit() and not (len(following) > 1 and NUMBER.fullmatch(following[1])):
+        return np.eye(1, n, states.index(tokens))[0], 0
+    values = probabilities(tokens, n, "`start:`")
+    return distribution(tokens, values, "`start:`", at)
+
+
+def _listed(tokens: Tokens, states: Names, how: str) -> np.ndarray:
+    tokens.colon(f"start {how}")
+    at, chosen = tokens.index, np.zeros(states.size, dtype=bool)
+    while tokens.word and tokens.word not in RESERVED:
+        if tokens.word == "*":
+            tokens.fail(f"`start {how}:` takes no *; write `start: uniform`")
+        chosen[states.index(tokens)] = True
+    if tokens.index == at:
+        tokens.fail(f"`start {how}:` needs at least one state, got {tokens.shown()}")
+    if how == "exclude":
+        chosen = ~chosen
+    if not chosen.any():
+        tokens.fail("`start exclude:` leaves no state to start in; keep one", at)
+    return chosen / chosen.sum()
+
+
+def probability(tokens: Tokens, what: str) -> float:
+    """The next word as a probability."""
+    value = tokens.number(what)
+    if not 0 <= value <= 1 + TOLERANCE:
+        tokens.index -= 1
+        tokens.fail(f"{what} takes a probability from 0 to 1, got {tokens.shown()}")
+    return value
+
+
+def probabilities(tokens: Tokens, count: int, what: str) -> np.ndarray:
+    """The next so many words as probabilities."""
+    at = tokens.index
+    values = tokens.numbers(count, what)
+    bad = (values < 0) | (values > 1 + TOLERANCE)
+    if bad.any():
+        at += int(np.argmax(bad))
+        tokens.fail(f"{what} takes probabilities from 0 to 1, got {tokens.shown(at)}", at)
+    no_more_numbers(tokens, count, what)
+    return values
+
+
+def no_more_numbers(tokens: Tokens, count: int, what: str) -> None:
+    """An error if a number comes next."""
+    if NUMBER.fullmatch(tokens.word):
+        tokens.fail(f"{what} takes {count} number{'s' * (count > 1)}, {tokens.shown()} is one more")
+
+
+def distribution(tokens: Tokens, values: np.ndarray, what: str, at: int) -> tuple[np.ndarray, int]:
+    """The values if they sum to one, divided by their sum if only nearly so, and whether."""
+    total = values.sum()
+    if abs(total - 1) > TOLERANCE:
+        tokens.fail(f"{what} must sum to 1, but sums to {total:.8g}; correct its numbers", at)
+    if abs(total - 1) > ROW_TOLERANCE:
+        return values / total, 1
+    return values, 0

@@ -1,0 +1,248 @@
+"""The loop: evaluate, direct, step, record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from mdpnewton.curvature import gradient
+from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
+from mdpnewton.methods import Direction, Method, direction, method_named
+from mdpnewton.policies import Policy
+from mdpnewton.solve import SolveReport, inner, length, on_host
+from mdpnewton.steps import Constant, Line, Step, StepRule
+from mdpnewton.steps.divergence import mean_divergence, promised
+
+Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration.
+
+    Attributes:
+        iteration: 0, 1, ...
+        objective: U before the step.
+        gradient_norm: Norm of the gradient before the step.
+        step: What the step rule decided.
+        report: How the direction was found.
+    """
+
+    iteration: int
+    objective: float
+    gradient_norm: float
+    step: Step
+    report: SolveReport
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Where a search ended and how it got there.
+
+    Attributes:
+        w: The parameters, always finite.
+        objective: U at `w`.
+        gradient_norm: Norm of the gradient at `w`.
+        status: Why it stopped.
+        history: One record an iteration.
+        trace: The parameters at every iteration, the last included, if asked for.
+    """
+
+    w: PyTree
+    objective: float
+    gradient_norm: float
+    status: Status
+    history: tuple[Record, ...]
+    trace: tuple[PyTree, ...] = ()
+
+    def or_interrupt(self) -> "SearchResult":
+        """Itself, unless it was interrupted: then the interrupt goes on to the caller's caller.
+
+        For programs of many searches, where Ctrl-C means to end them all.
+        """
+        if self.status == "interrupted":
+            raise KeyboardInterrupt
+        return self
+
+
+def search(
+    evaluator: Evaluator,
+    policy: Policy,
+    w: PyTree,
+    method: str | Method = "second_gauss_newton",
+    step: StepRule | None = None,
+    *,
+    key: Any = None,
+    iterations: int = 100,
+    gradient_tolerance: float = 1e-8,
+    patience: int | None = 20,
+    keep_trace: bool = False,
+    callback: Callable[[Record, PyTree], object] | None = None,
+    evaluation: Evaluation | None = None,
+    first: int = 0,
+) -> SearchResult:
+    """Improve a policy from `w`, Algorithm 1.
+
+    Args:
+        evaluator: Evaluates the policy, exactly or from samples.
+        policy: The policy.
+        w: Parameters to start from, any PyTree of floats.
+        method: A name in `METHODS`, or a `Method`.
+        step: How far to go; `Constant(1.0)` if not given.
+        key: For sampled evaluators; exact ones need none.
+        iterations: At most this many, counted from 0.
+        gradient_tolerance: Stop when the gradient's norm is no larger.
+        patience: Stop after this many iterations in a row without a better objective; None
+            never stops for that, as suits noisy objectives.
+        keep_trace: Keep the parameters of every iteration.
+        callback: Called with each record and the parameters after it; returns True to stop.
+        evaluation: Of `w`, where it is known already.
+        first: Number of the first iteration, to go on with a search that was stopped.
+
+    Returns:
+        The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
+        to a point where the policy or its evaluation is not finite is rejected.
+    """
+    method, step = method_named(method), Constant() if step is None else step
+    w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
+    if not _is_finite(w):
+        raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
+    history: list[Record] = []
+    trace = [w]
+    status: Status = "iterations"
+    if evaluation is None:
+        evaluation = evaluator.evaluate(_fold(key, first), policy, w)
+    if not np.isfinite(evaluation.objective):
+        raise ValueError(
+            f"`search` starts at parameters whose objective is {evaluation.objective}; choose "
+            f"another `w`."
+        )
+    best, since_best = -np.inf, 0
+    previous, before = None, np.nan
+    try:
+        for iteration in range(first, iterations):
+            here = _fold(key, iteration)
+            ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
+            norm = length(ahead.gradient)
+            if norm <= gradient_tolerance:
+                status = "converged"
+                break
+            line = _line(evaluator, policy, w, evaluation, ahead, here)
+            line.previous, line.risen = previous, evaluation.objective - before
+            decided = step.choose(line, iteration)
+            next_key = _fold(key, iteration + 1)
+            decided, moved, next_evaluation = _transact(
+                evaluator, policy, w, evaluation, ahead, step, decided, next_key
+            )
+            record = Record(iteration, evaluation.objective, norm, decided, ahead.report)
+            improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
+            since_best = 0 if improved else since_best + 1
+            best = max(best, evaluation.objective)
+            previous, before = decided, evaluation.objective
+            w, evaluation = moved, next_evaluation
+            history.append(record)
+            trace += [w] if keep_trace else []
+            if callback is not None and callback(record, w) is True:
+                status = "stopped"
+                break
+            if patience is not None and since_best >= patience:
+                status = "stagnated"
+                break
+    except KeyboardInterrupt:
+        status = "interrupted"
+    norm = length(gradient(policy, w, evaluation))
+    if status == "iterations" and norm <= gradient_tolerance:
+        status = "converged"
+    return SearchResult(
+        w, evaluation.objective, norm, status, tuple(history), tuple(trace) if keep_trace else ()
+    )
+
+
+def move(w: PyTree, size: float, ahead: PyTree) -> PyTree:
+    """w + size * direction."""
+    return jax.tree.map(lambda x, d: x + size * d, w, ahead)
+
+
+def _transact(
+    evaluator: Evaluator,
+    policy: Policy,
+    w: PyTree,
+    evaluation: Evaluation,
+    ahead: Direction,
+    rule: StepRule,
+    decided: Step,
+    key: Any,
+) -> tuple[Step, PyTree, Evaluation]:
+    """The new parameters and their evaluation, or exactly the old ones."""
+    reason, arrived = decided.reason, None
+    if decided.accepted:
+        moved = move(w, decided.size, ahead.value)
+        if _is_finite(moved):
+            arrived = evaluator.evaluate(key, policy, moved)
+            if not np.isfinite(arrived.objective):
+                reason = "the objective is not finite there"
+            elif not rule.keeps(evaluation, arrived):
+                reason = "the objective fell"
+            else:
+                return decided, moved, arrived
+        else:
+            reason = "the parameters would not be finite"
+    # The old point again: with what was sampled on the way, if the evaluator can use it.
+    if arrived is not None and hasattr(evaluator, "revisit"):
+        known = evaluation.objective, evaluation.objective_error
+        evaluation = evaluator.revisit(_fold(key, 1), policy, w, *known)
+    elif key is not None:
+        evaluation = evaluator.evaluate(_fold(key, 1), policy, w)
+    return replace(decided, accepted=False, reason=reason), w, evaluation
+
+
+def _line(
+    evaluator: Evaluator,
+    policy: Policy,
+    w: PyTree,
+    evaluation: Evaluation,
+    ahead: Direction,
+    key: Any,
+) -> Line:
+
+    def objective_at(size: float) -> float:
+        moved = move(w, size, ahead.value)
+        return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
+
+    def slope_at(size: float) -> float:
+        moved = move(w, size, ahead.value)
+        pairs = evaluator.evaluate(key, policy, moved)
+        return inner(gradient(policy, moved, pairs), ahead.value)
+
+    def pairs() -> WeightedPairs:
+        if not isinstance(evaluation, WeightedPairs):
+            raise ValueError("this step rule looks at pairs of states and actions; use another one")
+        return evaluation
+
+    def divergence_at(size: float) -> float:
+        return float(mean_divergence(policy, w, move(w, size, ahead.value), pairs()))
+
+    def surrogate_at(size: float) -> float:
+        return float(promised(policy, w, move(w, size, ahead.value), pairs()))
+
+    return Line(
+        start=evaluation.objective,
+        slope=ahead.report.slope,
+        norm=length(ahead.value),
+        objective_at=objective_at,
+        slope_at=slope_at,
+        divergence_at=divergence_at,
+        surrogate_at=surrogate_at,
+    )
+
+
+def _fold(key: Any, iteration: int) -> Any:
+    return None if key is None else jax.random.fold_in(key, iteration)
+
+
+def _is_finite(w: PyTree) -> bool:
+    return bool(np.isfinite(on_host(w)).all())

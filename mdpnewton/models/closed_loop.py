@@ -1,0 +1,161 @@
+"""The Markov chain that a policy makes of a finite MDP, and its two linear solves."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse import linalg as sparse_linalg
+
+from mdpnewton.models.finite import FiniteMDP
+from mdpnewton.threads import threads_for
+
+DIRECT_FILL = 2e8  # entries of a banded LU factor that "auto" still accepts
+ITERATIVE_TOLERANCE = 1e-13
+RESTARTS = 5
+
+
+class ClosedLoop:
+    r"""Values and occupancies of a finite MDP under action probabilities.
+
+    With $P_\pi(s'|s) = \sum_a \pi(a|s) P(s'|s,a)$, everything is a solve with
+    $I - \gamma P_\pi$ (values look forward) or its transpose (occupancies look back). The
+    matrix is factorised once; nothing of size S x S is formed for a sparse MDP.
+
+    Args:
+        mdp: The problem.
+        probabilities: $\pi(a|s)$, shape (S, A).
+    """
+
+    def __init__(self, mdp: FiniteMDP, probabilities: np.ndarray):
+        self.mdp = mdp
+        self.probabilities = np.asarray(probabilities, dtype=float)
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        """V(s), eq. (3), shape (S,)."""
+        return self.accumulate((self.probabilities * self.mdp.reward).sum(axis=1))
+
+    @cached_property
+    def action_value(self) -> np.ndarray:
+        """Q(s, a), eq. (4), shape (S, A)."""
+        return self.mdp.reward + self.mdp.discount * self.mdp.expected_next(self.value)
+
+    @cached_property
+    def advantage(self) -> np.ndarray:
+        """A(s, a) = Q(s, a) - V(s), shape (S, A)."""
+        return self.action_value - self.value[:, None]
+
+    @cached_property
+    def occupancy(self) -> np.ndarray:
+        """Discounted visits p_gamma(s, a), eq. (7), shape (S, A)."""
+        return self.visits(self.mdp.start)[:, None] * self.probabilities
+
+    @property
+    def objective(self) -> float:
+        """U = E V(s_1), eq. (1)."""
+        return float(self.mdp.start @ self.value)
+
+    def accumulate(self, x: np.ndarray) -> np.ndarray:
+        """Discounted sum of `x` from each state on, (I - gamma P_pi)^-1 x; x is (S, ...)."""
+        return self._solve(x, False)
+
+    def visits(self, x: np.ndarray) -> np.ndarray:
+        """Discounted visits when started from `x`, (I - gamma P_pi)^-T x; x is (S, ...)."""
+        return self._solve(x, True)
+
+    def flow(self, x: np.ndarray) -> np.ndarray:
+        """What pairs with `x` (S, A, ...) send to each next state, (S, ...)."""
+        with threads_for(2.0 * self.mdp.n_states * x.size):
+            product = self.mdp.transition_matrix.T @ x.reshape(self.mdp.reward.size, -1)
+        return product.reshape(self.mdp.n_states, *x.shape[2:])
+
+    @cached_property
+    def _system(self) -> Any:
+        n_states, n_actions = self.mdp.reward.shape
+        if not self.mdp.is_sparse:
+            closed = np.einsum("sa,sat->st", self.probabilities, self.mdp.transition)
+            return np.eye(n_states) - self.mdp.discount * closed
+        select = sparse.csr_array(
+            (
+                self.probabilities.ravel(),
+                np.arange(n_states * n_actions),
+                np.arange(n_states + 1) * n_actions,
+            ),
+            shape=(n_states, n_states * n_actions),
+        )
+        closed = select @ self.mdp.transition
+        return sparse.csr_array(sparse.eye_array(n_states) - self.mdp.discount * closed)
+
+    @cached_property
+    def _solve(self) -> Callable[[np.ndarray, bool], np.ndarray]:
+        system = self._system
+        if not self.mdp.is_sparse:
+            with threads_for(len(system) ** 3):
+                factor = scipy.linalg.lu_factor(system)
+
+            def solve(x: np.ndarray, transposed: bool) -> np.ndarray:
+                with threads_for(2.0 * len(system) * x.size):
+                    return scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+
+            return solve
+        hubs = _hubs(system)
+        if self.mdp.linear_solver == "direct" or (
+            self.mdp.linear_solver == "auto" and _banded_fill(system, hubs) <= DIRECT_FILL
+        ):
+            # Rows are diagonally dominant, so that no pivoting is needed and the order may be
+            # one for symmetric patterns: on grids 40 % less fill. Hubs would make it slow.
+            symmetric = not hubs.any()
+            direct = sparse_linalg.splu(
+                sparse.csc_array(system),
+                permc_spec="MMD_AT_PLUS_A" if symmetric else "COLAMD",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": symmetric},
+            )
+            return lambda x, transposed: direct.solve(x, trans="T" if transposed else "N")
+        return lambda x, transposed: _iterate(system.T if transposed else system, x)
+
+
+def _hubs(system: Any) -> np.ndarray:
+    """States that so many others lead to, such as one to restart from, that no band has them."""
+    n_states = system.shape[0]
+    return np.bincount(system.indices, minlength=n_states) > 10 * n_states**0.5
+
+
+def _banded_fill(system: Any, hubs: np.ndarray) -> float:
+    """Entries of an LU factor inside the band that reverse Cuthill-McKee finds, and of hubs."""
+    filled = 2.0 * hubs.sum() * len(hubs)
+    system = system[~hubs][:, ~hubs] if hubs.any() else system
+    order = csgraph.reverse_cuthill_mckee(sparse.csr_array(system), symmetric_mode=False)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order), dtype=order.dtype)
+    entries = system.tocoo()
+    bandwidth = np.abs(position[entries.row].astype(int) - position[entries.col]).max(initial=0)
+    return filled + 2.0 * (bandwidth + 1) * len(order)
+
+
+def _iterate(system: Any, x: np.ndarray) -> np.ndarray:
+    columns = x.reshape(len(x), -1)
+    solved = np.empty_like(columns)
+    for j, column in enumerate(columns.T):
+        size = np.linalg.norm(column)
+        y, rest = np.zeros_like(column), column
+        for _ in range(RESTARTS):
+            # From zero BiCGSTAB breaks down when all reward is in one absorbing state; a sweep
+            # of value iteration, y + rest, is a better start, and restarts mend breakdowns.
+            y, failed = sparse_linalg.bicgstab(
+                system, column, x0=y + rest, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
+            )
+            rest = column - system @ y
+            if not failed or np.linalg.norm(rest) <= 1e-10 * size:
+                break
+        else:
+            raise ArithmeticError(
+                f"BiCGSTAB left a relative residual of {np.linalg.norm(rest) / size:.2g} on the "
+                f"closed loop of {len(x)} states; pass `FiniteMDP(..., linear_solver='direct')`."
+            )
+        solved[:, j] = y
+    return solved.reshape(x.shape)

@@ -1,0 +1,8 @@
+"""What the problem is when states are seen through observations."""
+
+from mdpnewton.models.pomdp.beliefs import optimal_value
+from mdpnewton.models.pomdp.model import FinitePOMDP
+from mdpnewton.models.pomdp.outcomes import ANY, OutcomeReward
+from mdpnewton.models.pomdp.product import product_mdp
+
+__all__ = ["ANY", "FinitePOMDP", "OutcomeReward", "optimal_value", "product_mdp"]

@@ -1,0 +1,72 @@
+"""The optimum of a small POMDP, by value iteration over the beliefs that can be reached."""
+
+import numpy as np
+from scipy import sparse
+
+from mdpnewton.models.pomdp.model import FinitePOMDP
+
+SAME = 10  # decimals up to which two beliefs are one
+
+
+def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
+    """The value of the best policy with any memory, or None if too many beliefs are reachable.
+
+    Beliefs that agree in ten decimals are one: exact where finitely many are reachable, as in
+    deterministic mazes, and nearly so where they accumulate, as in the tiger problem.
+
+    Args:
+        pomdp: The problem.
+        limit: Of the number of beliefs.
+    """
+    moves = [sparse.csr_array(matrix).toarray() for matrix in pomdp.transition]
+    seen = [sparse.csr_array(matrix).toarray() for matrix in pomdp.observation]
+    first = _after_first_observation(pomdp)
+    number: dict[tuple[float, ...], int] = {}
+    beliefs: list[np.ndarray] = []
+
+    def known(belief: np.ndarray) -> int:
+        key = tuple(np.round(belief, SAME).tolist())
+        if key not in number:
+            number[key] = len(beliefs)
+            beliefs.append(belief)
+        return number[key]
+
+    roots = [(share, known(belief)) for share, belief in first]
+    successors: list[list[list[tuple[float, int]]]] = []
+    while len(successors) < len(beliefs) <= limit:
+        belief = beliefs[len(successors)]
+        ways = []
+        for T, seeing in zip(moves, seen, strict=True):
+            joint = (belief @ T)[:, None] * seeing  # hidden state and observation
+            shares = joint.sum(axis=0)
+            ways.append(
+                [(share, known(joint[:, o] / share)) for o, share in enumerate(shares) if share > 0]
+            )
+        successors.append(ways)
+    if len(beliefs) > limit:
+        return None
+    reward = np.stack(beliefs) @ np.asarray(pomdp.reward)
+    chain = [_matrix([ways[a] for ways in successors]) for a in range(pomdp.n_actions)]
+    value = np.zeros(len(beliefs))
+    while True:
+        ahead = np.stack([matrix @ value for matrix in chain], axis=1)
+        after = (reward + pomdp.discount * ahead).max(axis=1)
+        change = np.abs(after - value).max()
+        value = after
+        if change <= 1e-12 * (1 - pomdp.discount) * max(1.0, np.abs(value).max()):
+            return float(sum(share * value[place] for share, place in roots))
+
+
+def _after_first_observation(pomdp: FinitePOMDP) -> list[tuple[float, np.ndarray]]:
+    start = np.asarray(pomdp.start)
+    if pomdp.first_observation is None:
+        return [(1.0, start)]
+    joint = start[:, None] * np.asarray(pomdp.first_observation)
+    shares = joint.sum(axis=0)
+    return [(float(p), joint[:, o] / p) for o, p in enumerate(shares) if p > 0]
+
+
+def _matrix(rows: list[list[tuple[float, int]]]) -> sparse.csr_array:
+    places = [(row, column, share) for row, ways in enumerate(rows) for share, column in ways]
+    i, j, data = zip(*places, strict=True)
+    return sparse.csr_array((data, (i, j)), shape=(len(rows), len(rows)))

@@ -1,0 +1,71 @@
+"""A POMDP under a finite-state controller, as one finite MDP."""
+
+import numpy as np
+from scipy import sparse
+
+from mdpnewton.models.finite import FiniteMDP
+from mdpnewton.models.pomdp.model import FinitePOMDP
+
+DENSE = 4_000_000  # entries up to which the product is held densely
+
+
+def first_observations(pomdp: FinitePOMDP) -> np.ndarray:
+    """p(o | s) before the first action, (S, O'): as declared, or a blank one, numbered last."""
+    if pomdp.first_observation is not None:
+        return np.asarray(pomdp.first_observation)
+    blank = np.zeros((pomdp.n_states, pomdp.n_observations + 1))
+    blank[:, -1] = 1.0
+    return blank
+
+
+def observations(pomdp: FinitePOMDP) -> np.ndarray:
+    """p(o | s', a), (A, S, O'), with a column for the blank one where there is one."""
+    found = [
+        table.toarray() if sparse.issparse(table) else np.asarray(table)
+        for table in (pomdp.observation[a] for a in range(pomdp.n_actions))
+    ]
+    stacked = np.stack(found)
+    blank = first_observations(pomdp).shape[1] - pomdp.n_observations
+    return np.pad(stacked, ((0, 0), (0, 0), (0, blank)))
+
+
+def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
+    r"""The MDP whose policy is a `FiniteStateController` with B nodes, Appendix B.2.
+
+    Its states are hidden state, observation and the node before, $(s O + o)(B + 1) + b$ with
+    b = B at the start; its actions are decisions $b A + a$. Everything that works on a
+    `FiniteMDP` works on it: exact terms, H12 and the Hessian, Newton's method, sampling. It is
+    large; `ControllerEvaluator` knows its structure and needs much less.
+
+    Args:
+        pomdp: The problem.
+        nodes: B.
+    """
+    seen, first = observations(pomdp), first_observations(pomdp)
+    S, A, n_seen, B = pomdp.n_states, pomdp.n_actions, first.shape[1], nodes
+    size, decisions = S * n_seen * (B + 1), B * A
+    rows, columns, data = [], [], []
+    situations = np.arange(n_seen * (B + 1))
+    for a in range(A):
+        moves = sparse.coo_array(pomdp.transition[a])
+        # From (s, any situation), deciding (b, a), to (s', o', b).
+        arrival = moves.data[:, None] * seen[a][moves.col]  # (moves, observations)
+        for b in range(B):
+            target = (moves.col[:, None] * n_seen + np.arange(n_seen)) * (B + 1) + b
+            origin = moves.row[:, None] * n_seen * (B + 1) + situations
+            pair = origin * decisions + b * A + a
+            whole = np.broadcast_shapes((*pair.shape, 1), (len(moves.data), 1, n_seen))
+            kept = np.broadcast_to((arrival > 0)[:, None], whole)
+            rows.append(np.broadcast_to(pair[:, :, None], whole)[kept])
+            columns.append(np.broadcast_to(target[:, None], whole)[kept])
+            data.append(np.broadcast_to(arrival[:, None], whole)[kept])
+    matrix = sparse.csr_array(
+        (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))),
+        shape=(size * decisions, size),
+    )
+    reward = np.repeat(np.tile(np.asarray(pomdp.reward), (1, B)), n_seen * (B + 1), axis=0)
+    start = np.zeros((S, n_seen, B + 1))
+    start[:, :, B] = np.asarray(pomdp.start)[:, None] * first
+    small = size * decisions * size <= DENSE
+    transition = matrix.toarray().reshape(size, decisions, size) if small else matrix
+    return FiniteMDP(transition, reward, start.ravel(), pomdp.discount)

@@ -1,0 +1,21 @@
+"""How far to go along a direction: rules that look at a line and never move the parameters."""
+
+from mdpnewton.steps.abstract import Line, Step, StepRule
+from mdpnewton.steps.line_searches import Armijo, Bracketing, StrongWolfe
+from mdpnewton.steps.rules import BestOfSet, Constant, Decay, KeepIfBetter
+from mdpnewton.steps.trust_region import KLStep, SurrogateBacktracking
+
+__all__ = [
+    "Armijo",
+    "BestOfSet",
+    "Bracketing",
+    "Constant",
+    "Decay",
+    "KLStep",
+    "KeepIfBetter",
+    "Line",
+    "Step",
+    "StepRule",
+    "StrongWolfe",
+    "SurrogateBacktracking",
+]

@@ -1,0 +1,86 @@
+"""How far to go along a direction.
+
+A rule looks at U along the line w + size * d and returns a `Step`. It never changes the
+parameters itself: a step that is not accepted leaves exactly the old ones.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import equinox as eqx
+
+from mdpnewton.evaluation import Evaluation
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a rule decided.
+
+    Attributes:
+        size: Multiple of the direction to move by.
+        accepted: False means: stay at the old parameters.
+        reason: Why it was not accepted, or why it is not what was asked for.
+        evaluations: How many points the rule looked at.
+        divergence: Mean KL divergence of the step, where the rule measured it.
+    """
+
+    size: float
+    accepted: bool = True
+    reason: str = ""
+    evaluations: int = 0
+    divergence: float = float("nan")
+
+
+@dataclass
+class Line:
+    """U along a direction, with one key for every point: common random numbers.
+
+    Attributes:
+        start: U at size 0.
+        slope: Directional derivative at size 0.
+        norm: Euclidean norm of the direction.
+        objective_at: U at a size; NaN where the policy or U is not finite.
+        slope_at: Directional derivative at a size; None where it is not to be had.
+        divergence_at: Mean KL divergence of the policy at a size from the policy at 0; needs
+            no new samples.
+        surrogate_at: What the samples at size 0 promise for a size, by importance weights: the
+            objective there less that at 0.
+        previous: The step before this one, as it ended; None at the first.
+        risen: What U has risen by since the line before this one.
+    """
+
+    start: float
+    slope: float
+    norm: float
+    objective_at: Callable[[float], float]
+    slope_at: Callable[[float], float] | None = None
+    divergence_at: Callable[[float], float] | None = None
+    surrogate_at: Callable[[float], float] | None = None
+    previous: Step | None = None
+    risen: float = math.nan
+    evaluations: int = 0
+    _known: dict[float, float] = field(default_factory=dict)
+
+    def objective(self, size: float) -> float:
+        """U at `size`, or minus infinity where it is not finite; remembered."""
+        if size == 0:
+            return self.start
+        if size not in self._known:
+            self.evaluations += 1
+            value = self.objective_at(size)
+            self._known[size] = value if math.isfinite(value) else -math.inf
+        return self._known[size]
+
+
+class StepRule(eqx.Module):
+    """How far to go along a direction."""
+
+    @abstractmethod
+    def choose(self, line: Line, iteration: int) -> Step:
+        """The step for this line, in iteration 0, 1, ..."""
+
+    def keeps(self, before: Evaluation, after: Evaluation) -> bool:
+        """Whether to stay at the new point, now that it has been evaluated."""
+        return True

@@ -1,0 +1,96 @@
+"""How far to go when the objective is noisy: by the change of the policy, not by its return."""
+
+import math
+
+from mdpnewton.steps.abstract import Line, Step, StepRule
+
+
+class KLStep(StepRule):
+    """The size at which the mean KL divergence from the old policy is what is asked for.
+
+    It depends on neither the scale of the rewards nor that of the direction, and needs no
+    samples: the divergence is taken over the states that are there.
+
+    Attributes:
+        divergence: The mean KL to move by, at most.
+        largest: No size above this, even if the divergence stays below.
+        tolerance: Relative error of the divergence that is good enough.
+        trials: At most this many sizes.
+    """
+
+    divergence: float = 0.1
+    largest: float = math.inf
+    tolerance: float = 0.05
+    trials: int = 40
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        if line.norm == 0:
+            return Step(0.0, False, "the direction is zero")
+        size, found = _size_of(line, self)
+        if found == 0:
+            return Step(0.0, False, "the policy does not change along the direction")
+        if not math.isfinite(found):
+            return Step(0.0, False, "no size gives a finite divergence")
+        return Step(size, divergence=found)
+
+
+class SurrogateBacktracking(StepRule):
+    """From another rule's size, shrinking until the samples promise a rise (TRPO's search).
+
+    Attributes:
+        rule: Gives the first size, and with `KLStep` the trust region.
+        fraction: Share of the rise that the slope promises which must be left.
+        shrink: Factor from one trial to the next.
+        trials: At most this many sizes.
+    """
+
+    rule: StepRule = KLStep()
+    fraction: float = 0.1
+    shrink: float = 0.7
+    trials: int = 15
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        step = self.rule.choose(line, iteration)
+        if not step.accepted:
+            return step
+        assert line.surrogate_at is not None
+        size = step.size
+        for _ in range(self.trials):
+            promise = line.surrogate_at(size)
+            if promise > 0 and promise >= self.fraction * size * line.slope:
+                assert line.divergence_at is not None
+                return Step(size, divergence=line.divergence_at(size))
+            size *= self.shrink
+        return Step(0.0, False, "the samples promise no rise at any size")
+
+
+def _size_of(line: Line, rule: KLStep) -> tuple[float, float]:
+    """A size and its divergence, by the secant rule on logarithms inside a bracket."""
+    if line.divergence_at is None:
+        raise ValueError("`KLStep` needs divergences along the line; use it with `search`.")
+    low, high = 0.0, math.inf
+    size, best = min(1 / line.norm, rule.largest), (0.0, math.nan)
+    for _ in range(rule.trials):
+        found = line.divergence_at(size)
+        if found == 0 and size >= min(rule.largest, 1e12 / line.norm):
+            return size, 0.0
+        if math.isfinite(found):
+            best = (size, found)
+            if abs(found / rule.divergence - 1) <= rule.tolerance:
+                break
+            if found < rule.divergence:
+                low = size
+                if size >= rule.largest:
+                    break
+            else:
+                high = size
+            # Near zero the divergence is quadratic in the size.
+            guess = size * min(max(math.sqrt(rule.divergence / max(found, 1e-300)), 1e-3), 1e3)
+        else:
+            high, guess = size, size / 8
+        if not low < guess < high:
+            guess = 0.5 * (low + high) if math.isfinite(high) else 4 * size
+        size = min(guess, rule.largest)
+    return best

@@ -1,0 +1,273 @@
+"""Search for finite-state controllers from many starts at once.
+
+Compiled and mapped over the starts, with the directions of `controller_rows`. Other methods go
+through `search`, one start after the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import process_time
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, PyTree
+
+from mdpnewton.evaluators import ControllerEvaluator, FiniteEvaluator
+from mdpnewton.evaluators.controller_chain import Chain, Closed
+from mdpnewton.loop import search
+from mdpnewton.methods import METHODS
+from mdpnewton.methods.rows import ROW_METHODS, row_direction
+from mdpnewton.models.pomdp import FinitePOMDP
+from mdpnewton.models.pomdp.product import product_mdp
+from mdpnewton.policies import FiniteStateController
+from mdpnewton.steps import Armijo
+
+CHUNK = 20  # iterations between two looks at the clock
+ARMIJO, SHORTEST = 1e-4, 1e-10
+SCORES = 1e8  # numbers of a table of scores that is still built
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """Searches from several starts.
+
+    Attributes:
+        policy: The controller.
+        method: Its name.
+        w: The last parameters of every start, leading axis `starts`; always finite.
+        objective: U at the start and after every iteration, (starts, iterations + 1).
+        seconds: Of processor time for all starts together, after every iteration.
+        residual: The largest that a linear solve left.
+        interrupted: Whether Ctrl-C ended it.
+    """
+
+    policy: FiniteStateController
+    method: str
+    w: PyTree
+    objective: np.ndarray
+    seconds: np.ndarray
+    residual: float
+    interrupted: bool = False
+
+    @property
+    def best(self) -> int:
+        """The start that ended highest."""
+        return int(np.argmax(self.objective[:, -1]))
+
+    @property
+    def best_w(self) -> PyTree:
+        """Its parameters."""
+        return jax.tree.map(lambda leaf: leaf[self.best], self.w)
+
+
+class State(NamedTuple):
+    """One search on its way: the parameters, what they bring about, the last size, Adam's own."""
+
+    w: PyTree
+    closed: Closed
+    size: Array
+    memory: Any
+
+
+def search_controllers(
+    evaluator: ControllerEvaluator,
+    policy: FiniteStateController,
+    starts: PyTree,
+    method: str = "second_gauss_newton",
+    *,
+    iterations: int = 200,
+    margin: float = 0.5,
+    learning_rate: float = 0.1,
+    tolerance: float = 0.0,
+    progress: Callable[[int, int, float], object] | None = None,
+) -> Restarts:
+    """Search from many starts at once, each with its own line search.
+
+    A step is halved from twice the previous one until U has risen enough; EM's is 1, and Adam has
+    its learning rate. The offset is the tight one, see `offset`.
+
+    Args:
+        evaluator: Of the problem.
+        policy: The controller.
+        starts: Parameters with a leading axis, as `random_starts` gives.
+        method: One of `ROW_METHODS`, or any of `METHODS`.
+        iterations: Of every start, at most.
+        margin: The share of the range of values that the offset leaves on.
+        learning_rate: Adam's.
+        tolerance: Stop when no start has risen by this share in the last 20 iterations.
+        progress: Called with the iterations done (starts done, for the methods that go one by
+            one), how many there are, and the best objective.
+    """
+    if method not in ROW_METHODS:
+        return _one_by_one(evaluator, policy, starts, method, iterations, progress)
+    if iterations < 1:
+        raise ValueError(f"`search_controllers(iterations=...)` must be at least 1: {iterations}.")
+    rules = _Rules(method, margin, learning_rate)
+    began = process_time()
+    with evaluator.chain.threads(policy.nodes):
+        state = jax.block_until_ready(_begun(evaluator.chain, policy, starts, rules))
+    found = [np.asarray(state.closed.objective)]
+    seconds, interrupted, worst = [process_time() - began], False, 0.0
+    try:
+        while len(found) <= iterations:
+            count = min(CHUNK, iterations + 1 - len(found))
+            with evaluator.chain.threads(policy.nodes):
+                state, risen, residual = jax.block_until_ready(
+                    _advanced(evaluator.chain, policy, state, rules, jnp.array(count))
+                )
+            rows = np.asarray(risen)[:count]
+            worst = max(worst, float(residual.max()))
+            took = process_time() - began
+            seconds += np.linspace(seconds[-1], took, count + 1)[1:].tolist()
+            gained = rows[-1] - found[-1]
+            found += list(rows)
+            if progress is not None:
+                progress(len(found) - 1, iterations, float(rows[-1].max()))
+            if (gained <= tolerance * np.abs(rows[-1])).all() and method != "adam":
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    return Restarts(
+        policy, method, state.w, np.stack(found, axis=1), np.array(seconds), worst, interrupted
+    )
+
+
+class _Rules(eqx.Module):
+    """What is fixed during a search."""
+
+    method: str = eqx.field(static=True)
+    margin: float = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+
+    @property
+    def optimizer(self) -> Any:
+        """Adam, or None for a method with a direction of its own."""
+        return optax.adam(self.learning_rate) if self.method == "adam" else None
+
+
+@eqx.filter_jit
+def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: _Rules) -> State:
+    def begin(w: PyTree) -> State:
+        optimizer = rules.optimizer
+        memory = optimizer.init(w) if optimizer is not None else ()
+        return State(w, chain.closed(policy.tables(w)), jnp.array(0.5), memory)
+
+    return jax.vmap(begin)(starts)
+
+
+@eqx.filter_jit
+def _advanced(
+    chain: Chain, policy: FiniteStateController, state: State, rules: _Rules, count: Array
+) -> tuple[State, Array, Array]:
+    """After `count` iterations, with U and the residuals after each: rows of a longer table."""
+    step = jax.vmap(partial(_iteration, chain, policy, rules))
+    empty = jnp.zeros((CHUNK, *state.size.shape))
+
+    def once(n: Array, carried: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
+        after = step(carried[0])
+        rows = carried[1].at[n].set(after.closed.objective)
+        return after, rows, carried[2].at[n].set(after.closed.residual)
+
+    return jax.lax.fori_loop(0, count, once, (state, empty, empty))
+
+
+def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state: State) -> State:
+    tables, here = policy.tables(state.w), state.closed
+    values, used = chain.earned(tables, here)
+    ahead, gradient = row_direction(rules.method, tables, values, used, rules.margin)
+    slope = sum(jnp.sum(d * g) for d, g in zip(ahead, gradient, strict=True))
+    direction, memory = policy.flattened(ahead), state.memory
+    if (optimizer := rules.optimizer) is not None:
+        descent = jax.tree.map(jnp.negative, direction)
+        with jax.numpy_dtype_promotion("standard"):  # Adam counts its steps in 32 bits
+            direction, memory = optimizer.update(descent, state.memory, state.w)
+
+    def moved(size: Array) -> PyTree:
+        return jax.tree.map(lambda x, d: x + size * d, state.w, direction)
+
+    def tried(size: Array) -> tuple[Array, Closed]:
+        return size, chain.closed(policy.tables(moved(size)))
+
+    if rules.method in ("expectation_maximization", "adam"):
+        size, there = tried(jnp.array(1.0))
+        kept = jnp.isfinite(there.objective)
+    else:
+
+        def too_long(trial: tuple[Array, Closed]) -> Array:
+            size, there = trial
+            rises = there.objective >= here.objective + ARMIJO * size * slope
+            return ~rises & (size > SHORTEST)
+
+        nowhere = here._replace(objective=jnp.array(-jnp.inf))  # so that twice the last is tried
+        size, there = jax.lax.while_loop(
+            too_long, lambda trial: tried(trial[0] / 2), (4 * state.size, nowhere)
+        )
+        kept = (there.objective > here.objective) & (slope > 0)
+    kept &= jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(direction)]).all()
+    new = State(moved(size), there, size, memory)
+    old = State(state.w, here, state.size, memory)
+    return jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
+
+
+def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Any:
+    if method in ("newton", "conjugate_gradient_newton"):
+        product = product_mdp(pomdp, nodes)  # it knows grad V in every state
+        entries = product.reward.size * size
+        if entries > SCORES:
+            raise ValueError(
+                f"{method} needs the score of every pair of the product chain, {entries:.1e} "
+                f"numbers here and {SCORES:.0e} at most; use fewer nodes, or second_gauss_newton"
+            )
+        return FiniteEvaluator(product)
+    return ControllerEvaluator(pomdp, max(0.0, -float(np.min(pomdp.reward))))
+
+
+def _one_by_one(
+    evaluator: ControllerEvaluator,
+    policy: FiniteStateController,
+    starts: PyTree,
+    method: str,
+    iterations: int,
+    progress: Callable[[int, int, float], object] | None,
+) -> Restarts:
+    if method not in METHODS:
+        names = ", ".join(dict.fromkeys((*ROW_METHODS, *METHODS)))
+        raise ValueError(f"there is no method {method!r}; choose one of {names}.")
+    leaves = jax.tree.leaves(starts)
+    number, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
+    seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)
+    curves, ends, clocks = [], [], []
+    interrupted, best = False, -np.inf
+    for i in range(number):
+        began = process_time()
+        way: list[float] = []
+        clock: list[float] = []
+
+        def after(record: Any, w: PyTree, way: Any = way, clock: Any = clock) -> None:
+            way.append(record.objective)
+            clock.append(process_time() - began)  # noqa: B023
+
+        w = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
+        found = search(
+            seen, policy, w, method, Armijo(initial="twice"), iterations=iterations, callback=after
+        )
+        way.append(found.objective)
+        clock = [0.0, *clock]
+        curves.append(way + [found.objective] * (iterations + 1 - len(way)))
+        clocks.append(clock + [clock[-1]] * (iterations + 1 - len(clock)))
+        ends.append(found.w)
+        best = max(best, found.objective)
+        if progress is not None:
+            progress(i + 1, number, best)
+        if found.status == "interrupted":
+            interrupted = True
+            break
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
+    return Restarts(
+        policy, method, stacked, np.array(curves), np.sum(clocks, axis=0), 0.0, interrupted
+    )
