@@ -1,6 +1,8 @@
 """What crosses the layers: the weights that an evaluator gives to state-action pairs."""
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -157,17 +159,48 @@ class AccumulatedMatrices(eqx.Module):
 
 Evaluation = WeightedPairs | AccumulatedMatrices
 
+# Plain data: dictionaries, lists, numbers, strings, None and NumPy arrays, so that it can be saved.
+State = Mapping[str, Any]
 
-class Evaluator(Protocol):
+
+class Evaluator(ABC):
     """Turns a policy at `w` into an evaluation. Exact evaluators ignore the key.
 
-    One that keeps its samples may also have `revisit(key, policy, w, objective, error)`: the
-    evaluation of a point that the search returns to, from samples it has, with the objective
-    that was found there.
+    Those that remember something between evaluations give it as `state`, and an evaluator that was
+    built in the same way goes on from there, bit for bit, once `restored`.
     """
 
+    @abstractmethod
     def evaluate(self, key: Any, policy: Any, w: PyTree) -> Evaluation:
-        """The weighted pairs at `w`."""
+        """The weighted pairs or matrices at `w`."""
 
+    @abstractmethod
     def objective(self, key: Any, policy: Any, w: PyTree) -> float:
         """U(w) alone: what a line search asks for."""
+
+    def revisit(self, key: Any, policy: Any, w: PyTree, known: Evaluation) -> Evaluation:
+        """The evaluation of a point that the search returns to because it undid a step.
+
+        Without a key nothing is random, and what is known stands; otherwise the point is evaluated
+        again, so that a lucky draw does not stay for ever.
+
+        Args:
+            key: The key for samples, or None.
+            policy: The policy.
+            w: The parameters that are returned to.
+            known: The evaluation that was made there before.
+        """
+        return known if key is None else self.evaluate(key, policy, w)
+
+    def state(self) -> State:
+        """What is remembered between evaluations, as plain data."""
+        return {}
+
+    def restored(self, state: State) -> Self:
+        """This evaluator with the state of another one that was built in the same way."""
+        if state:
+            raise ValueError(
+                f"`{type(self).__name__}.restored(state)` remembers nothing, but was given "
+                f"{', '.join(state)}; restore the evaluator that the state came from."
+            )
+        return self

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from mdpnewton.checks import instance
 from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
@@ -108,6 +109,7 @@ def search(
         to a point where the policy or its evaluation is not finite is rejected.
     """
     method, step = method_named(method), Constant() if step is None else step
+    instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
     w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
     if not _is_finite(w):
         raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
@@ -192,9 +194,8 @@ def _transact(
         else:
             reason = "the parameters would not be finite"
     # The old point again: with what was sampled on the way, if the evaluator can use it.
-    if arrived is not None and hasattr(evaluator, "revisit"):
-        known = evaluation.objective, evaluation.objective_error
-        evaluation = evaluator.revisit(_fold(key, 1), policy, w, *known)
+    if arrived is not None:
+        evaluation = evaluator.revisit(_fold(key, 1), policy, w, evaluation)
     elif key is not None:
         evaluation = evaluator.evaluate(_fold(key, 1), policy, w)
     return replace(decided, accepted=False, reason=reason), w, evaluation

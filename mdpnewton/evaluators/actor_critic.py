@@ -7,14 +7,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
 from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
 
-class ActorCritic:
+class ActorCritic(Evaluator):
     r"""Weights from a fitted V and generalised advantages (Schulman et al. 2016).
 
     $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$, with V = 0 after a termination and the critic's
@@ -72,20 +72,20 @@ class ActorCritic:
         return self._weighed(policy, w, *self._judged(batch))
 
     def revisit(
-        self, key: PRNGKeyArray, policy: Any, w: PyTree, mean: float, error: float
+        self, key: PRNGKeyArray, policy: Any, w: PyTree, known: Evaluation
     ) -> WeightedPairs:
         """The evaluation at `w` again, from what has been played since.
 
         Every second time `w` is played too, and the mean is over all that was played there: its
         first return may have been a lucky draw, against which every other policy would look bad.
         """
-        known = self.returned_to
-        if (mean, error) != known[:2]:
-            known = Visited(mean, error)
-        if known.returns % 2:
-            known = known.joined(self._judged(self.memory.play(key, policy, w)))
-        self.returned_to = known._replace(returns=known.returns + 1)
-        return self._weighed(policy, w, known.mean, known.error)
+        seen, before = self.returned_to, (known.objective, known.objective_error)
+        if before != seen[:2]:
+            seen = Visited(*before)
+        if seen.returns % 2:
+            seen = seen.joined(self._judged(self.memory.play(key, policy, w)))
+        self.returned_to = seen._replace(returns=seen.returns + 1)
+        return self._weighed(policy, w, seen.mean, seen.error)
 
     def again(self, policy: Any, w: PyTree) -> WeightedPairs:
         """The last evaluation, made again from the batches: `w` must be where it was made."""

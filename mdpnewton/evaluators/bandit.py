@@ -53,7 +53,7 @@ def shaped(pairs: WeightedPairs, shaping: Shaping = rank_utilities) -> WeightedP
     return _with_utilities(pairs, utilities)
 
 
-class Shaped:
+class Shaped(Evaluator):
     """Another evaluator with `shaped` values; its objective stays.
 
     Attributes:
@@ -90,7 +90,7 @@ class Batch(NamedTuple):
     log_probs: np.ndarray
 
 
-class Bandit:
+class Bandit(Evaluator):
     r"""A function of actions as a problem of horizon one, Section 6.6.
 
     Every evaluation draws actions, asks the function for their values and weighs the samples of

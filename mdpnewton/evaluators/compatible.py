@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.memory import Memory, estimated_return, score_rows
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated, selected
@@ -17,7 +17,7 @@ ValueWeight = Literal["critic", "absolute", "monte_carlo"]
 RIDGES = tuple(float(10.0**power) for power in range(-4, 5))
 
 
-class CompatibleCritic:
+class CompatibleCritic(Evaluator):
     r"""$\hat Q = \theta^\top\nabla\log\pi$ from half of the episodes weighs the other half.
 
     Section 6.2: episodes of length 2H, of which the first H steps give pairs, and the H steps

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
 from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.policies import FiniteStateController
@@ -16,7 +16,7 @@ from mdpnewton.policies import FiniteStateController
 RESIDUAL = 1e-8  # a solve that leaves more has failed
 
 
-class ControllerEvaluator:
+class ControllerEvaluator(Evaluator):
     """Exact weights of a `FiniteStateController` on a `FinitePOMDP`.
 
     The hidden states are summed out: log pi does not depend on them, so that the pairs are

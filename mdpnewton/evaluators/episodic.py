@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import (
     Memory,
@@ -22,7 +22,7 @@ from mdpnewton.simulators.trajectories import Trajectories, accumulated
 Baseline = Literal["none", "constant", "time", "state", "optimal"]
 
 
-class MonteCarlo:
+class MonteCarlo(Evaluator):
     r"""Every pair of every episode with the return that followed it; no critic, no bias.
 
     `value` holds $\gamma^t Q_t$ with $Q_t = \sum_{k \geq t} \gamma^{k-t} r_k$: H2 with these

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.closed_loop import ClosedLoop
 from mdpnewton.models.finite import FiniteMDP
 
 
-class FiniteEvaluator:
+class FiniteEvaluator(Evaluator):
     """Exact values and occupancies of a policy on a `FiniteMDP`, by two linear solves.
 
     States and actions are the integers 0..S-1 and 0..A-1.

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Scalar
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies.affine import AffineGaussian, Deviation
 
 
-class LinearGaussianEvaluator:
+class LinearGaussianEvaluator(Evaluator):
     r"""U and the exact measures behind gradient, H2, Fisher and EM, by one pass each way.
 
     Its pairs are few: a measure that is known by mass, mean and covariance is replaced without

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 from mdpnewton.policies.affine import AffineGaussian, Deviation
 from mdpnewton.policies.gaussian import LOG_SIGMA, Gaussian, LinearGaussian
 from mdpnewton.threads import threads_for
 
 
-class QuadraticEvaluator:
+class QuadraticEvaluator(Evaluator):
     r"""U, and pairs with which every form of `FORMS` is exact, on a `QuadraticMDP`.
 
     For `AffineGaussian`, and for `LinearGaussian` and `Gaussian` with features affine in the

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import Memory
 from mdpnewton.simulators import Simulator
@@ -17,7 +17,7 @@ from mdpnewton.simulators.trajectories import Trajectories, accumulated
 Objective = Literal["average", "cycle"]
 
 
-class RecurrentState:
+class RecurrentState(Evaluator):
     r"""The value of a pair is the reward from it to the next visit of the recurrent state.
 
     Appendix B.1, Algorithm 2 (after Williams 1992), with pairs in place of the eligibility traces:

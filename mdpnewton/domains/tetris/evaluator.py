@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from mdpnewton.domains.tetris.rules import Estimate, RecurrentState, Rule
 from mdpnewton.domains.tetris.simulate import CAP, estimate, play
 from mdpnewton.domains.tetris.tables import feature_names
-from mdpnewton.evaluation import AccumulatedMatrices
+from mdpnewton.evaluation import AccumulatedMatrices, Evaluator
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AfterstatePolicy:
         return len(feature_names(self.features, self.width))
 
 
-class TetrisEvaluator:
+class TetrisEvaluator(Evaluator):
     """Gradient, H2 and Fisher matrix of an `AfterstatePolicy` from whole games.
 
     Attributes:
