@@ -137,10 +137,16 @@ class Curvature(eqx.Module):
 
     @eqx.filter_jit
     def diagonal(self) -> PyTree:
-        """The diagonal, shaped like `w`."""
+        """The diagonal, shaped like `w`, in O(pairs x parameters) where the policy allows it."""
         leaves, structure = jax.tree.flatten(self.w)
-        if self._scores_suffice and not self.policy.independent_axes:
+        together = not self.policy.independent_axes
+        if self._scores_suffice and together:
             parts = [jnp.sum(L * R, axis=0) for L, R in zip(*self._factors(), strict=True)]
+        elif (known := self._hessian_diagonal()) is not None and self.parts == {"hessian"}:
+            return known
+        elif known is not None and together:
+            rest = replace(self, parts=self.parts - {"hessian"}).diagonal()
+            return jax.tree.map(jnp.add, known, rest)
         else:
             parts = [jnp.einsum("lmm->lm", block) for block in self.blocks()]
         shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
@@ -168,6 +174,10 @@ class Curvature(eqx.Module):
             block = jnp.moveaxis(jax.vmap(column)(jnp.eye(size)), 0, 1)
             found.append(0.5 * (block + jnp.swapaxes(block, 1, 2)))
         return found
+
+    def _hessian_diagonal(self) -> PyTree | None:
+        """The diagonal of the part with second derivatives, where the policy knows it."""
+        return self.policy.hessian_diagonal(self.w, self.states, self.actions, self.hessian)
 
     @property
     def _has_pairs(self) -> bool:

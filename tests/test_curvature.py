@@ -174,3 +174,126 @@ def test_parameters_may_be_any_pytree():
     mean, scale = operator.blocks()
     assert close(mean[0], dense[:1, :1])
     assert close(scale[0], dense[1:, 1:])
+
+
+def _sampled_policies():
+    """Every policy that knows its diagonal, with states, actions and random parameters."""
+    rng = np.random.default_rng(7)
+    n, d = 6, 4
+    vectors, numbers = jnp.asarray(rng.normal(size=(n, d))), jnp.asarray(rng.integers(5, size=n))
+    square, cubes = rng.normal(size=(5, 3, d)), jnp.asarray(rng.normal(size=(d, 3, 4)))
+
+    def discrete(count):
+        return jnp.asarray(rng.integers(count, size=(n, 1)))
+
+    def continuous(k):
+        return jnp.asarray(rng.normal(size=(n, 1, k)))
+
+    def with_scale(k, columns, shape):
+        positive = jnp.asarray(rng.uniform(0.5, 2.0, size=shape))
+        return {"mean": jnp.asarray(rng.normal(size=(k, columns))), "scale": positive}
+
+    deviation = mn.Deviation(
+        at=jnp.asarray(rng.normal(size=(n, 1, 2, d + 1))),
+        log_sigma=jnp.asarray(rng.normal(size=(n, 1))),
+        residual=jnp.asarray(rng.normal(size=(n, 1, 2))),
+        excess=jnp.asarray(rng.normal(size=(n, 1))),
+    )
+    controller = mn.FiniteStateController(3, 2, 4)
+    situations = jnp.asarray(rng.integers(controller.n_situations, size=n))
+    random = controller.random_parameters(jax.random.key(1))
+    cases = {
+        "gibbs": (mn.Gibbs(square), jnp.asarray(rng.normal(size=d)), numbers, discrete(3)),
+        "gibbs of a function": (
+            mn.Gibbs(lambda s: jnp.einsum("d,dan->an", s, cubes), 4),
+            jnp.asarray(rng.normal(size=4)),
+            vectors,
+            discrete(3),
+        ),
+        "tabular": (mn.TabularSoftmax(5, 3), jnp.asarray(rng.normal(size=(5, 3))), numbers,
+                    discrete(3)),
+        "reduced": (mn.TabularSoftmax(5, 3, reduced=True), jnp.asarray(rng.normal(size=(5, 2))),
+                    numbers, discrete(3)),
+        "linear softmax": (mn.LinearSoftmax(3, d, lambda s: s),
+                           jnp.asarray(rng.normal(size=(3, d))), vectors, discrete(3)),
+        "linear gaussian": (mn.LinearGaussian(np.array([[2.0, 0.5], [0.5, 1.0]]), d),
+                            jnp.asarray(rng.normal(size=(2, d))), vectors, continuous(2)),
+        "noisy gain": (mn.NoisyGain(2, d, 0.7), jnp.asarray(rng.normal(size=(2, d))), vectors,
+                       continuous(2)),
+        "diagonal gaussian": (
+            mn.DiagonalGaussian(3),
+            {"mean": jnp.asarray(rng.normal(size=3)),
+             "precision_factor": jnp.asarray(rng.uniform(0.5, 2.0, size=3))},
+            jnp.zeros(n), continuous(3),
+        ),
+        "controller": (controller, random, situations, discrete(12)),
+        "averages": (mn.AffineGaussian(2, d), with_scale(2, d + 1, ()), vectors,
+                     deviation),
+    }  # fmt: skip
+    for scale in ("log_sigma", "precision", "precision_root", "sigma"):
+        cases[f"gaussian, {scale}"] = (
+            mn.Gaussian(2, d, scale=scale), with_scale(2, d, (2,)), vectors, continuous(2)
+        )  # fmt: skip
+        cases[f"affine, {scale}"] = (
+            mn.AffineGaussian(2, d, scale=scale), with_scale(2, d + 1, ()), vectors,
+            continuous(2),
+        )  # fmt: skip
+    return cases
+
+
+SAMPLED = _sampled_policies()
+
+
+@pytest.mark.parametrize("form", ["H2", "A1+A2", "fisher"])
+@pytest.mark.parametrize("name", SAMPLED)
+def test_the_diagonal_of_sampled_pairs_matches_the_matrix(name, form):
+    policy, w, states, actions = SAMPLED[name]
+    rng = np.random.default_rng(8)
+    weights = [jnp.asarray(rng.normal(size=(6, 1))) for _ in range(3)]
+    pairs = mn.WeightedPairs(states, actions, *weights, objective=0.0)
+    flat, unravel = ravel_pytree(w)
+    row = mn.FORMS[form]
+    c = np.ravel(getattr(pairs, row.weights))
+
+    def log_probs(v):
+        return policy.log_probs(unravel(v), states, actions)[:, 0]
+
+    score, bend = jax.jacobian(log_probs)(flat), jax.hessian(log_probs)(flat)
+    expected = np.einsum("n,nii->i", row.hessian * c, bend)
+    expected += np.einsum("n,ni,ni->i", row.outer * c, score, score)
+    assert policy.hessian_diagonal(w, states, actions, weights[0]) is not None
+    found = ravel_pytree(mn.curvature(policy, w, pairs, form).diagonal())[0]
+    assert close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["gibbs", "linear softmax", "linear gaussian", "gaussian"])
+def test_the_diagonal_builds_nothing_of_the_matrix_size(name):
+    d, n = 300, 5
+    rng = np.random.default_rng(9)
+    vectors = jnp.asarray(rng.normal(size=(n, d)))
+    policy, w = {
+        "gibbs": (mn.Gibbs(lambda s: jnp.stack([s, 2 * s]), d), jnp.ones(d)),
+        "linear softmax": (mn.LinearSoftmax(2, d, lambda s: s), jnp.ones((2, d))),
+        "linear gaussian": (mn.LinearGaussian(np.eye(1), d), jnp.ones((1, d))),
+        "gaussian": (mn.Gaussian(1, d), {"mean": jnp.ones((1, d)), "scale": jnp.zeros(1)}),
+    }[name]
+    discrete = name in ("gibbs", "linear softmax")
+    actions = jnp.zeros((n, 1), int) if discrete else jnp.zeros((n, 1, 1))
+    weights = [jnp.asarray(rng.normal(size=(n, 1))) for _ in range(3)]
+    pairs = mn.WeightedPairs(vectors, actions, *weights, objective=0.0)
+    size = ravel_pytree(w)[0].size
+    for form in ("H2", "A1+A2"):
+        operator = mn.curvature(policy, w, pairs, form)
+        shapes = _shapes(jax.make_jaxpr(lambda operator=operator: operator.diagonal())().jaxpr)
+        assert max(shapes) < size * size / 4
+        assert max(_shapes(jax.make_jaxpr(lambda o=operator: o.dense())().jaxpr)) >= size * size
+
+
+def _shapes(jaxpr):
+    """How many numbers each intermediate result has, inner functions included."""
+    for equation in jaxpr.eqns:
+        yield from (int(np.prod(v.aval.shape)) for v in equation.outvars)
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from _shapes(inner)

@@ -30,6 +30,12 @@ def test_a_hundred_thousand_states_grow_about_linearly():
     assert found["peak_gigabytes"] < 8  # a dense 100,000 x 100,000 matrix would be 80
 
 
+def test_the_cost_of_a_diagonal_direction_grows_about_linearly():
+    found = benchmark("diagonal.py")
+    assert found["largest_exponent"] <= 1.2
+    assert found["largest_difference"] < 1e-10
+
+
 def test_invariance_over_many_maps(tmp_path):
     assert main(["run", "invariance", "--scale", "laptop", "--out", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "results.json").read_text())

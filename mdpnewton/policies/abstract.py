@@ -88,6 +88,22 @@ class Policy(eqx.Module):
         """
         return 0
 
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> PyTree | None:
+        r"""The diagonal of $\sum_i c_i \nabla\nabla^\top\log\pi_i$, shaped like `w`.
+
+        In O(pairs x parameters), Section 4.1.1. None, as for a network, where only products
+        with the matrix are to be had.
+
+        Args:
+            w: The parameters.
+            states: n states.
+            actions: k actions for each of them.
+            weights: $c_i$, one number for each of these pairs.
+        """
+        return None
+
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
         """Argmax over v of sum_i value_i log pi_i(v), eq. (16), or None if only numeric."""
         return None

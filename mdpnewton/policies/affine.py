@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
-from mdpnewton.policies.gaussian import FROM_VARIANCE, LOG_SIGMA, Scale
+from mdpnewton.policies.gaussian import FROM_VARIANCE, LOG_SIGMA, Scale, second_derivatives
 
 
 class Deviation(eqx.Module):
@@ -117,6 +117,21 @@ class AffineGaussian(Policy):
         own = _widened(self.log_sigma(w) - self.log_sigma(v))
         error = (w["mean"] - v["mean"]) @ _extended(state) * jnp.exp(-self.log_sigma(v))
         return 0.5 * error @ error + self.n_actions * own
+
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> dict[str, Array]:
+        r"""$-\sigma^{-2} x_j^2$ with x = (s, 1) for the mean; the scale is one number."""
+        squares = weights.sum(axis=1) @ jax.vmap(_extended)(states) ** 2
+
+        def weighed(scale: Array) -> Scalar:
+            return jnp.sum(weights * self.log_probs({**w, "scale": scale}, states, actions))
+
+        mean = -jnp.exp(-2 * self.log_sigma(w)) * squares
+        return {
+            "mean": jnp.broadcast_to(mean, w["mean"].shape),
+            "scale": second_derivatives(weighed, w["scale"]),
+        }
 
     def initial_parameters(self) -> dict[str, Array]:
         """Mean zero, sigma one."""

@@ -102,6 +102,18 @@ class Gibbs(Categorical):
         logits = (self.features @ w)[states]  # to look up first would copy the features
         return jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
 
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> Float[Array, " n"]:
+        """Minus the variance of each feature, whatever the action."""
+
+        def variance(state: Any) -> Float[Array, " n"]:
+            phi = self.features(state) if callable(self.features) else self.features[state]
+            pi = jax.nn.softmax(phi @ w)
+            return pi @ (phi - pi @ phi) ** 2
+
+        return -jnp.einsum("nk,nf->f", weights, jax.vmap(variance)(states))
+
     def initial_parameters(self) -> Float[Array, " n"]:
         """Zeros: the uniform policy."""
         return jnp.zeros(self.n_features)
@@ -138,6 +150,14 @@ class TabularSoftmax(Categorical):
     def logits(self, w: Float[Array, "states k"], state: Any) -> Float[Array, " actions"]:
         """The row of the state."""
         return jnp.append(w[state], 0.0) if self.reduced else w[state]
+
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> Float[Array, "states k"]:
+        r"""$-\pi (1 - \pi)$ in the row of the state, whatever the action."""
+        pi = jax.nn.softmax(jax.vmap(self.logits, (None, 0))(w, jnp.arange(self.n_states)))
+        visits = jax.ops.segment_sum(weights.sum(axis=1), states, self.n_states)
+        return -(visits[:, None] * pi * (1 - pi))[:, : w.shape[1]]
 
     def initial_parameters(self) -> Float[Array, "states k"]:
         """Zeros: the uniform policy."""

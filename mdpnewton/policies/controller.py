@@ -133,6 +133,23 @@ class FiniteStateController(Categorical):
         found = {name: best(w[name], earned[name]) for name in w}
         return None if any(table is None for table in found.values()) else found
 
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> PyTree:
+        """-p (1 - p) in the rows that a decision uses: that of its action goes by its node."""
+        observation, before = jnp.divmod(states % self.n_situations, self.nodes + 1)
+        total, first = weights.sum(axis=1), before == self.nodes
+        rows = (self.nodes, self.n_observations)
+        known = jnp.minimum(before, self.nodes - 1)
+        used = Tables(
+            jnp.zeros(self.n_observations).at[observation].add(jnp.where(first, total, 0.0)),
+            jnp.zeros(rows).at[known, observation].add(jnp.where(first, 0.0, total)),
+            jnp.zeros(rows).at[actions // self.n_actions, observation[:, None]].add(weights),
+        )
+        tables = self.tables(w)
+        found = (-m[..., None] * p * (1 - p) for m, p in zip(used, tables, strict=True))
+        return self.flattened(Tables(*found))
+
     def collected(self, states: Array, weights: Float[Array, "n decisions"]) -> Tables:
         """Weights of decisions, added up by the rows and entries that they used."""
         observation, before = jnp.divmod(states % self.n_situations, self.nodes + 1)

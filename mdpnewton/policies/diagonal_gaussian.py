@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
-from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl
+from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl, second_derivatives
 
 
 class DiagonalGaussian(Policy):
@@ -59,6 +59,21 @@ class DiagonalGaussian(Policy):
     def kl(self, w: dict[str, Array], v: dict[str, Array], state: Any) -> Scalar:
         """See `diagonal_kl`."""
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
+
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
+    ) -> dict[str, Array]:
+        """-L^2 for the mean; entries of L never meet each other."""
+        L = w["precision_factor"]
+
+        def weighed(factor: Array) -> Scalar:
+            moved = {**w, "precision_factor": factor}
+            return jnp.sum(weights * self.log_probs(moved, states, actions))
+
+        return {
+            "mean": -weights.sum() * L**2,
+            "precision_factor": second_derivatives(weighed, L),
+        }
 
     def initial_parameters(self) -> dict[str, Array]:
         """Mean zero, sigma one."""

@@ -82,6 +82,13 @@ class LinearGaussian(Policy):
         error = (w - v) @ self.features(state)
         return 0.5 * error @ self.precision @ error
 
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> Float[Array, "k d"]:
+        r"""$-(\Sigma^{-1})_{aa} \phi_j^2$, whatever the action."""
+        squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
+        return -jnp.diagonal(self.precision)[:, None] * squares
+
     def initial_parameters(self) -> Float[Array, "k d"]:
         """Zeros: mean zero everywhere."""
         return jnp.zeros((self.covariance.shape[0], self.n_features))
@@ -153,6 +160,21 @@ class Gaussian(Policy):
         """See `diagonal_kl`."""
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
 
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> dict[str, Array]:
+        r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; entries of the scale never meet each other."""
+        squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
+        precision = jnp.exp(-2 * LOG_SIGMA[self.scale](w["scale"]))
+
+        def weighed(scale: Array) -> Scalar:
+            return jnp.sum(weights * self.log_probs({**w, "scale": scale}, states, actions))
+
+        return {
+            "mean": -precision[:, None] * squares,
+            "scale": second_derivatives(weighed, w["scale"]),
+        }
+
     def initial_parameters(self) -> dict[str, Array]:
         """Mean zero, sigma one."""
         scale = jnp.zeros if self.scale == "log_sigma" else jnp.ones
@@ -198,6 +220,11 @@ def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar
     ratio = jnp.expm1(2 * (log_sigma - log_other))
     square = ((mean - other) * jnp.exp(-log_other)) ** 2
     return jnp.sum(0.5 * (ratio + square) - (log_sigma - log_other))
+
+
+def second_derivatives(f: Callable[[Array], Scalar], x: Array) -> Array:
+    """The diagonal of the Hessian of a function whose Hessian is diagonal: one product tells it."""
+    return jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
 
 
 def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:

@@ -3,8 +3,9 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.policies.categorical import Categorical
 
@@ -30,6 +31,14 @@ class LinearSoftmax(Categorical):
     def logits(self, w: Float[Array, "A d"], state: Any) -> Float[Array, " A"]:
         """W phi(state)."""
         return w @ self.features(state)
+
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+    ) -> Float[Array, "A d"]:
+        r"""$-\pi_a (1 - \pi_a) \phi_j^2$, whatever the action."""
+        phi = jax.vmap(self.features)(states)
+        pi = jax.nn.softmax(phi @ w.T)
+        return -(weights.sum(axis=1)[:, None] * pi * (1 - pi)).T @ phi**2
 
     def initial_parameters(self) -> Float[Array, "A d"]:
         """Zeros: the uniform policy."""

@@ -67,6 +67,13 @@ class NoisyGain(Policy):
         error = (w - v) @ state
         return 0.5 * error @ error / self._variance(state)
 
+    def hessian_diagonal(
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
+    ) -> Float[Array, "k d"]:
+        """Minus the squared state over the variance, whatever the action."""
+        scaled = weights.sum(axis=1) / jax.vmap(self._variance)(states)
+        return jnp.broadcast_to(-scaled @ states**2, w.shape)
+
     def initial_parameters(self) -> Float[Array, "k d"]:
         """Zeros."""
         return jnp.zeros((self.n_actions, self.n_states))

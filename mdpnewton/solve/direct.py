@@ -79,8 +79,8 @@ class Diagonal(Solver):
         flat, unravel = ravel_pytree(b)
         entries = ravel_pytree(A.diagonal())[0]
         ridge = self.ridge + _relative(entries, self.relative_ridge)
-        x, seen = _solve_blocks(entries[:, None, None], flat[:, None], ridge, self.absolute)
-        return unravel(x[:, 0]), _report("diagonal", [seen], ridge, flat)
+        x, seen = _solve_entries(entries, flat, ridge, self.absolute)
+        return unravel(x), _report("diagonal", [seen], ridge, flat)
 
 
 def _relative(diagonal: Array, share: float) -> float:
@@ -145,6 +145,22 @@ def _solve_blocks(
     blocks: Float[Array, "l m m"], rows: Float[Array, "l m"], ridge: float, absolute: bool
 ) -> tuple[Float[Array, "l m"], _Seen]:
     return jax.vmap(lambda m, r: _solve_symmetric(m, r, ridge, absolute))(blocks, rows)
+
+
+@eqx.filter_jit
+def _solve_entries(
+    entries: Float[Array, " n"], b: Float[Array, " n"], ridge: Any, absolute: bool
+) -> tuple[Float[Array, " n"], _Seen]:
+    """The diagonal system, each entry judged on its own: what is exactly zero is singular."""
+    entries = entries + ridge
+    finite, flat, negative = jnp.isfinite(entries), entries == 0, entries < 0
+    used = jnp.abs(entries) if absolute else entries
+    x = jnp.where(flat, 0.0, b / jnp.where(flat, 1.0, used))
+    broken = ~(jnp.isfinite(x) & finite)
+    x = jnp.where(broken, 0.0, x)
+    error = (jnp.where(finite, entries, 0.0) * x - b) ** 2
+    smallest = jnp.where(finite, entries, jnp.nan)
+    return x, _Seen(error, smallest, negative, negative & absolute, flat, broken)
 
 
 def _report(solver: str, found: list[_Seen], ridge: float, b: PyTree) -> SolveReport:
