@@ -322,7 +322,7 @@ def test_wrong_options_are_refused(options, message):
 
 
 def test_wrong_shapes_are_refused():
-    with pytest.raises(ValueError, match="one value an action"):
+    with pytest.raises(ValueError, match="one value per action"):
         Bandit(lambda x: x).evaluate(jax.random.key(0), POLICY, POLICY.initial_parameters())
     with pytest.raises(ValueError, match="rank_utilities"):
         rank_utilities(np.zeros((2, 2)))

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import user_environments
+from mdpnewton.files.trainings import load_training, save_training
 
 import mdpnewton as mn
 from mdpnewton.cli import main
 from mdpnewton.cli.train import METHODS, POLICIES
 from mdpnewton.domains.cartpole import CartPole
-from mdpnewton.files.trainings import load_training, save_training
 from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS
 from mdpnewton.training.train import begin, proceed, simulator_of, train
 
