@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import choice, number, refuse, whole
+from mdpnewton.checks import choice, instance, number, refuse, whole
 from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.shaping import Shaping, checked_shaping, rank_utilities, with_utilities
 from mdpnewton.plain import entries, reals, sequence
@@ -64,9 +64,8 @@ class Bandit(Evaluator):
         shaping: Shaping | None = rank_utilities,
     ):
         call = "Bandit"
-        if not callable(function):
-            refuse(call, "function", f"maps actions to values, got {function!r}; pass a function")
-        self.function = function
+        remedy = "pass a function from actions to values"
+        self.function = instance(call, "function", function, Callable, remedy)
         self.samples = whole(call, "samples", samples, 1)
         self.reuse = whole(call, "reuse", reuse, 1)
         self.weighting: Weighting = choice(call, "weighting", weighting, get_args(Weighting))

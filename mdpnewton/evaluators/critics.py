@@ -1,6 +1,7 @@
 """Critics: estimates of V(s) from trajectories."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,8 +10,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from mdpnewton.checks import number, refuse, whole
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
+
+FEATURES = "pass a function from an observation to a vector, for a table `OneHot(states)`"
 
 
 class Critic(eqx.Module):
@@ -67,7 +70,7 @@ class LinearCritic(Critic):
         parameters: Any = None,
     ):
         call = "LinearCritic"
-        self.features = _features(call, features)
+        self.features = instance(call, "features", features, Callable, FEATURES)
         if size is None and not hasattr(features, "size"):
             refuse(call, "size", "must be given for features that do not tell their `size`")
         self.size = whole(call, "size", features.size if size is None else size, 1)
@@ -126,9 +129,8 @@ class NetworkCritic(Critic):
 
     def __check_init__(self) -> None:
         call = "NetworkCritic"
-        _features(call, self.features)
-        if not callable(self.network):
-            refuse(call, "network", f"maps a vector to one number, got {self.network!r}; use `mlp`")
+        instance(call, "features", self.features, Callable, FEATURES)
+        instance(call, "network", self.network, Callable, "build one with `mlp`")
         number(call, "trace", self.trace, least=0, most=1)
         number(call, "rate", self.rate, above=0)
         whole(call, "steps", self.steps, 1)
@@ -176,13 +178,6 @@ class NetworkCritic(Critic):
 def following(ratios: Float[Array, " n"]) -> Float[Array, " n"]:
     """The next transition's ratio, for each; what stands at an end is not used."""
     return jnp.append(ratios[1:], 1.0)
-
-
-def _features(call: str, features: Any) -> Any:
-    if not callable(features):
-        rule = f"maps an observation to a vector, got {features!r}; for a table `OneHot(states)`"
-        refuse(call, "features", rule)
-    return features
 
 
 def _shares(data: Trajectories) -> Float[Array, " n"]:

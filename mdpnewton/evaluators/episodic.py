@@ -1,5 +1,6 @@
 """Episodic Monte-Carlo evaluation: returns as values, with a choice of baselines."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import choice, number, refuse
+from mdpnewton.checks import choice, instance, number, refuse
 from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import (
@@ -68,8 +69,8 @@ class MonteCarlo(Evaluator):
         table = "for a table `OneHot(states)`"
         if baseline == "state" and features is None:
             refuse(call, "baseline", f"'state' fits V to features; pass `features=...`, {table}")
-        if features is not None and not callable(features):
-            refuse(call, "features", f"maps a state to a vector, got {features!r}; {table}")
+        if features is not None:
+            instance(call, "features", features, Callable, f"pass a function, {table}")
         self.features = features
         self.memory = Memory(simulator, episodes, reuse=reuse, owner=call)
 

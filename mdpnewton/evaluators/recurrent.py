@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import choice, refuse
+from mdpnewton.checks import choice, instance
 from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import Memory
@@ -52,14 +52,9 @@ class RecurrentState(Evaluator):
         include_recurrent: bool = True,
     ):
         call = "RecurrentState"
-        if not callable(recurrent):
-            refuse(
-                call,
-                "recurrent",
-                f"tells whether an observation is the recurrent state, got {recurrent!r}; pass a "
-                f"function, as `lambda state: state == 0`",
-            )
-        self.recurrent, self.include_recurrent = recurrent, include_recurrent
+        remedy = "pass a function of the observation, as `lambda state: state == 0`"
+        self.recurrent = instance(call, "recurrent", recurrent, Callable, remedy)
+        self.include_recurrent = include_recurrent
         self.of: Objective = choice(call, "objective", objective, get_args(Objective))
         self.memory = Memory(simulator, episodes, owner=call)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from mdpnewton.checks import instance, refuse
+from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 
 Shaping = Callable[[np.ndarray], np.ndarray]
@@ -97,9 +97,7 @@ class Shaped(Evaluator):
 
 def checked_shaping(call: str, shaping: Any) -> Any:
     """The map from values to utilities, if it is one."""
-    if not callable(shaping):
-        refuse(call, "shaping", f"maps values to utilities, got {shaping!r}; use `rank_utilities`")
-    return shaping
+    return instance(call, "shaping", shaping, Callable, "pass `rank_utilities`")
 
 
 def with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs:

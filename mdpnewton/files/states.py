@@ -70,9 +70,10 @@ def load_state(path: Path) -> dict[str, Any]:
 
 
 def _described(data: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
-    """The data as JSON; the arrays in it go to `arrays`, under their number and place."""
+    """The data as JSON; the arrays in it go to `arrays`, named after their number and place."""
     if isinstance(data, np.ndarray) and data.dtype.kind in KINDS:
-        name = f"{len(arrays)}{place}"
+        safe = (letter if letter.isascii() and letter.isalnum() else "_" for letter in place)
+        name = f"{len(arrays)}{''.join(safe)}"  # as a file in the archive
         arrays[name] = data
         return {ARRAY: name}
     if isinstance(data, Mapping) and all(isinstance(key, str) and key != ARRAY for key in data):
