@@ -50,7 +50,9 @@ from peers_tasks import DISCOUNT, LEARNERS, OURS, SWING_UP, TASKS, Learner, Opti
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mdpnewton.training.train import Training, begin, proceed, simulator_of
+from mdpnewton.environments.names import simulator_of
+from mdpnewton.training.state import Training
+from mdpnewton.training.train import begin, proceed
 
 Act = Callable[[np.ndarray], np.ndarray]  # observations of several episodes to their actions
 

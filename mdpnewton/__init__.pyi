@@ -95,8 +95,9 @@ from .steps import (
 from .training.black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
 from .training.controllers import Restarts, search_controllers
 from .training.presets import PRACTICAL, Preset
+from .training.state import Training
 from .training.tetris import TetrisTraining, train_tetris
-from .training.train import Training, train
+from .training.train import train
 from .version import __version__
 
 __all__ = [

@@ -75,7 +75,8 @@ def instance(call: str, name: str, value: Any, kind: Any, remedy: str) -> Any:
     """
     if not isinstance(value, kind):
         kinds = getattr(kind, "__name__", str(kind))
-        refuse(call, name, f"needs a {kinds}, got {type(value).__name__}; {remedy}")
+        article = "an" if kinds[0] in "AEIOU" else "a"
+        refuse(call, name, f"needs {article} {kinds}, got {type(value).__name__}; {remedy}")
     return value
 
 

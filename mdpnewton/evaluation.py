@@ -13,14 +13,14 @@ from mdpnewton.models.closed_loop import ClosedLoop
 
 
 class WeightedPairs(eqx.Module):
-    """n states with k actions each, and the three weights an evaluator gives every pair.
+    """n states with k actions each, and the three weights that an evaluator gives every pair.
 
     Sampled pairs have k = 1; an exact finite evaluator lists every action of every state.
     The weights contain the occupancy already. Nothing is ever differentiated through them.
 
     Attributes:
-        states: Leading axis n.
-        actions: Leading axes n, k.
+        states: The states; their leading axis is n.
+        actions: The actions; their leading axes are n and k.
         occupancy: p_gamma(s, a), eq. (7).
         value: p_gamma(s, a) Q(s, a), eq. (16).
         advantage: p_gamma(s, a) A(s, a), Theorem 4.
@@ -32,7 +32,7 @@ class WeightedPairs(eqx.Module):
         complete: Whether the k actions of a state are all its actions, so that sums over
             them are expectations. It allows exact shortcuts, never approximations.
         averaged: Whether an action stands for many, and log pi for its average over them. Then
-            forms with products of scores are not to be had.
+            forms with products of scores are refused.
         closed_loop: The chain behind an exact finite evaluation, else None. H12 and the
             full Hessian need it.
     """
@@ -55,14 +55,14 @@ class WeightedPairs(eqx.Module):
         if len(shape) != 2:
             raise ValueError(
                 f"`WeightedPairs(occupancy=...)` needs shape (states, actions per state), got "
-                f"{shape}; for one action a state add an axis: `occupancy[:, None]`."
+                f"{shape}; for one action per state add an axis: `occupancy[:, None]`."
             )
         for name in ("value", "advantage", "ascent"):
             if name == "ascent" and self.ascent is None:
                 continue
             if getattr(self, name).shape != shape:
                 raise ValueError(
-                    f"`WeightedPairs({name}=...)` needs one weight a pair: expected shape "
+                    f"`WeightedPairs({name}=...)` needs one weight per pair: expected shape "
                     f"{shape} to match `occupancy`, got {getattr(self, name).shape}."
                 )
         for name, lead in (("states", shape[:1]), ("actions", shape)):
@@ -133,11 +133,11 @@ class AccumulatedMatrices(eqx.Module):
     """What a compiled simulator adds up itself, where pairs are too many to keep.
 
     Attributes:
-        gradient: Of U, a vector like `w`.
-        matrices: By their names in `FORMS`, those that were accumulated.
+        gradient: Gradient of U, a vector like `w`.
+        matrices: The matrices that were accumulated, by their names in `FORMS`.
         objective: U(w), estimated.
-        objective_error: Its standard error.
-        decisions: How many stand behind the matrices, in the unit of the objective: "fisher"
+        objective_error: Standard error of `objective`.
+        decisions: Number of decisions behind the matrices, in the unit of the objective: "fisher"
             divided by it is the Fisher matrix of one decision.
     """
 
@@ -166,8 +166,9 @@ State = Mapping[str, Any]
 class Evaluator(ABC):
     """Turns a policy at `w` into an evaluation. Exact evaluators ignore the key.
 
-    Those that remember something between evaluations give it as `state`, and an evaluator that was
-    built in the same way goes on from there, bit for bit, once `restored`.
+    `search` asks for nothing else than what stands here. An evaluator that remembers something
+    between evaluations gives it as `state`, and one that was built in the same way goes on from
+    there, bit for bit, once it is `restored`. One that wraps another passes all five on.
     """
 
     @abstractmethod
@@ -197,7 +198,11 @@ class Evaluator(ABC):
         return {}
 
     def restored(self, state: State) -> Self:
-        """This evaluator with the state of another one that was built in the same way."""
+        """A copy of this evaluator with the state of another one that was built in the same way.
+
+        Raises:
+            ValueError: The state does not fit.
+        """
         if state:
             raise ValueError(
                 f"`{type(self).__name__}.restored(state)` remembers nothing, but was given "

@@ -128,8 +128,8 @@ class DifferencedHessian:
         policy: The policy.
         w: Where the Hessian is taken.
         gradient: The policy gradient at `w`.
-        evaluator: Evaluates beside `w`.
-        key: The key for it: the same for every product.
+        evaluator: Evaluates the policy beside `w`.
+        key: Random key of the evaluator: the same for every product.
         epsilon: Step of the difference, relative to the norms of `w` and of the vector.
     """
 
@@ -152,7 +152,7 @@ class DifferencedHessian:
         return jax.tree.map(lambda x, y: (x - y) / step, self.gradient, beside)
 
     def dense(self) -> Float[Array, "n n"]:
-        """The matrix, one product a column."""
+        """The matrix, one product per column."""
         flat, unravel = ravel_pytree(self.w)
         columns = [ravel_pytree(self.mv(unravel(e)))[0] for e in jnp.eye(flat.size)]
         matrix = jnp.stack(columns)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from mdpnewton.checks import instance
+from mdpnewton.checks import instance, number, whole
 from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
@@ -26,7 +26,7 @@ class Record:
     """One iteration.
 
     Attributes:
-        iteration: 0, 1, ...
+        iteration: Number of the iteration, from 0.
         objective: U before the step.
         gradient_norm: Norm of the gradient before the step.
         step: What the step rule decided.
@@ -49,7 +49,7 @@ class SearchResult:
         objective: U at `w`.
         gradient_norm: Norm of the gradient at `w`.
         status: Why it stopped.
-        history: One record an iteration.
+        history: One record per iteration.
         trace: The parameters at every iteration, the last included, if asked for.
     """
 
@@ -94,14 +94,14 @@ def search(
         w: Parameters to start from, any PyTree of floats.
         method: A name in `METHODS`, or a `Method`.
         step: How far to go; `Constant(1.0)` if not given.
-        key: For sampled evaluators; exact ones need none.
-        iterations: At most this many, counted from 0.
+        key: Random key for sampled evaluators; exact ones need none.
+        iterations: Largest number of iterations, counted from 0.
         gradient_tolerance: Stop when the gradient's norm is no larger.
         patience: Stop after this many iterations in a row without a better objective; None
             never stops for that, as suits noisy objectives.
         keep_trace: Keep the parameters of every iteration.
         callback: Called with each record and the parameters after it; returns True to stop.
-        evaluation: Of `w`, where it is known already.
+        evaluation: Evaluation of `w`, where it is known already.
         first: Number of the first iteration, to go on with a search that was stopped.
 
     Returns:
@@ -110,6 +110,12 @@ def search(
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
+    instance("search", "step", step, StepRule, "pass a rule, as `Constant(0.5)`")
+    whole("search", "iterations", iterations)
+    number("search", "gradient_tolerance", gradient_tolerance)
+    if patience is not None:
+        whole("search", "patience", patience, 1)
+    whole("search", "first", first)
     w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
     if not _is_finite(w):
         raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")

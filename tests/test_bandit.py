@@ -190,8 +190,8 @@ def test_batches_are_pooled_and_the_oldest_go():
     assert bandit.evaluations == 12
     assert third.objective == pytest.approx(bowl(np.asarray(third.actions)[4:, 0]).mean())
     assert bandit.best[1] == max(bowl(np.asarray(x.actions)[:, 0]).max() for x in (second, third))
-    resumed = Bandit(bowl, samples=4, reuse=2, shaping=None)
-    resumed.batches = bandit.batches
+    resumed = Bandit(bowl, samples=4, reuse=2, shaping=None).restored(bandit.state())
+    assert (resumed.evaluations, resumed.best[1]) == (12, bandit.best[1])
     again = resumed.again(POLICY, w)
     assert jax.tree.all(jax.tree.map(lambda x, y: bool(np.array_equal(x, y)), again, third))
 
@@ -322,7 +322,7 @@ def test_wrong_options_are_refused(options, message):
 
 
 def test_wrong_shapes_are_refused():
-    with pytest.raises(ValueError, match="one value an action"):
+    with pytest.raises(ValueError, match="one value per action"):
         Bandit(lambda x: x).evaluate(jax.random.key(0), POLICY, POLICY.initial_parameters())
     with pytest.raises(ValueError, match="rank_utilities"):
         rank_utilities(np.zeros((2, 2)))

@@ -14,15 +14,14 @@ PACKAGE = Path(mdpnewton.__file__).parent
 # are unaware of each other.
 LAYERS = (
     {"version", "threads", "checks", "forms"},
-    {"models"},
+    {"models", "plain"},
     {"evaluation", "simulators"},
     {"policies"},
-    {"curvature", "domains", "steps"},
+    {"curvature", "domains", "steps", "files"},
     {"solve", "hessian", "evaluators", "environments"},
     {"methods", "analysis"},
     {"loop", "report"},
     {"training"},
-    {"files"},
     {"experiments"},
     {"cli"},
     {"__main__"},
@@ -66,6 +65,13 @@ def test_imports_point_one_way(path):
     name = folder_of(path)
     for other in imports(path.read_text()):
         assert other == name or RANK[other] < RANK[name], f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "files").rglob("*.py")), ids=lambda p: p.stem)
+def test_what_writes_files_knows_problems_and_policies_alone(path):
+    """It builds no simulator and no evaluator, trains nothing and draws nothing."""
+    known = {"files", "models", "policies", "version", "checks"}
+    assert set(imports(path.read_text())) <= known
 
 
 def test_only_the_outer_layers_read_files_print_or_plot():

@@ -134,7 +134,7 @@ def test_the_end_of_a_game_closes_a_cycle():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="'average' or 'cycle', got 'sum'"):
+    with pytest.raises(ValueError, match="must be one of 'average', 'cycle', got 'sum'"):
         RecurrentState(SIMULATOR, at_zero, objective="sum")
     never = RecurrentState(SIMULATOR, lambda s: s == 9)
     with pytest.raises(ValueError, match="no complete cycle"):

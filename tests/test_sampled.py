@@ -160,7 +160,7 @@ def test_truncated_ratios_are_what_the_preset_uses_and_close_to_exact():
     ("build", "words"),
     [
         (lambda: MonteCarlo(SIMULATOR, 1.5), "discount"),
-        (lambda: MonteCarlo(SIMULATOR, 0.9, baseline="magic"), "knows none, constant"),
+        (lambda: MonteCarlo(SIMULATOR, 0.9, baseline="magic"), "must be one of 'none', 'constant'"),
         (lambda: MonteCarlo(SIMULATOR, 0.9, baseline="state"), "pass `features"),
         (lambda: MonteCarlo(SIMULATOR, 0.9, episodes=0), "episodes"),
         (lambda: ActorCritic(SIMULATOR, LinearCritic(TABLE), 2.0), "discount"),
@@ -170,7 +170,7 @@ def test_truncated_ratios_are_what_the_preset_uses_and_close_to_exact():
         (lambda: LinearCritic(TABLE, trace=-1.0), "trace"),
         (lambda: LinearCritic(TABLE, ridge=-1.0), "ridge"),
         (lambda: CompatibleCritic(SIMULATOR, 0.9, episodes=2), "at least 4"),
-        (lambda: CompatibleCritic(SIMULATOR, 0.9, value_weight="x"), "knows critic"),
+        (lambda: CompatibleCritic(SIMULATOR, 0.9, value_weight="x"), "must be one of 'critic'"),
         (lambda: FiniteSimulator(MDP, 0), "at least 1"),
     ],
 )

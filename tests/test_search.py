@@ -203,6 +203,17 @@ def test_bad_arguments_are_refused_in_one_line():
         mn.search(EVALUATOR, POLICY, START, "newtn")
     with pytest.raises(ValueError, match="must be finite"):
         mn.search(EVALUATOR, POLICY, np.full(4, np.nan))
+    for options, words in (
+        ({"step": 0.5}, r"search\(step=...\)` needs a StepRule, got float; pass a rule"),
+        ({"iterations": -1}, r"search\(iterations=...\)` must be a whole number"),
+        ({"iterations": 1.5}, r"search\(iterations=...\)` must be a whole number"),
+        ({"gradient_tolerance": np.nan}, r"search\(gradient_tolerance=...\)` must be a number"),
+        ({"patience": 0}, r"search\(patience=...\)` must be a whole number of at least 1"),
+        ({"first": -1}, r"search\(first=...\)` must be a whole number of at least 0"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            mn.search(EVALUATOR, POLICY, START, **options)
+        assert "\n" not in str(caught.value)
     w = jnp.asarray(START)
     pairs = EVALUATOR.evaluate(None, POLICY, w)
     with pytest.raises(ValueError, match="pass `evaluator"):

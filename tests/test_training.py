@@ -16,9 +16,11 @@ import mdpnewton as mn
 from mdpnewton.cli import main
 from mdpnewton.cli.train import METHODS, POLICIES
 from mdpnewton.domains.cartpole import CartPole
-from mdpnewton.files.trainings import load_training, save_training
+from mdpnewton.environments.names import simulator_of
+from mdpnewton.files.states import load_state, save_state
 from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS
-from mdpnewton.training.train import begin, proceed, simulator_of, train
+from mdpnewton.training.state import Training
+from mdpnewton.training.train import begin, proceed, train
 
 SMALL = mn.Preset(features=20, hidden=8)
 
@@ -45,8 +47,7 @@ def test_every_method_trains_and_stays_finite(method):
     training = train(CartPole(), method=method, iterations=2, preset=SMALL)
     assert training.iteration == len(training.history) == 2
     assert np.isfinite(flat(training)).all()
-    with pytest.raises(ValueError, match="knows second_gauss_newton"):
-        proceed(training, method="newton")
+    assert training.method == training.state()["method"] == method
 
 
 def test_the_step_does_not_depend_on_the_scale_and_offset_of_the_rewards():
@@ -74,15 +75,80 @@ def test_the_step_does_not_depend_on_the_scale_and_offset_of_the_rewards():
     assert raw[1].record.report.smallest_curvature < 0 < raw[0].record.report.smallest_curvature
 
 
-def test_training_repeats_and_resumes_bit_for_bit(tmp_path):
-    whole = train(CartPole(), iterations=5, seed=3, preset=SMALL)
-    half = train(CartPole(), iterations=2, seed=3, preset=SMALL)
-    save_training(tmp_path / "policy.npz", half, "cartpole", "second_gauss_newton")
-    again, about = load_training(tmp_path / "policy.npz")
-    assert (about["iteration"], about["transitions"]) == (2, half.evaluator.memory.transitions)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_training_repeats_and_resumes_bit_for_bit(policy, tmp_path):
+    whole = train(CartPole(), iterations=5, seed=3, preset=SMALL, policy=policy)
+    half = train("cartpole", iterations=2, seed=3, preset=SMALL, policy=policy)
+    save_state(tmp_path / "policy.npz", half.state())
+    again = Training.restored(load_state(tmp_path / "policy.npz"))
+    assert (again.iteration, again.environment, again.kind) == (2, "cartpole", policy)
+    assert again.evaluator.memory.transitions == half.evaluator.memory.transitions
     proceed(again, iterations=5)
     assert np.array_equal(flat(whole), flat(again))
     assert whole.evaluator.memory.transitions == again.evaluator.memory.transitions
+    assert [bound for bound, _ in whole.recent] == [bound for bound, _ in again.recent]
+
+
+def test_a_training_goes_on_with_the_simulator_that_it_is_given():
+    half = train(CartPole(), iterations=2, preset=SMALL)
+    again = Training.restored(half.state(), CartPole())
+    assert proceed(again, iterations=3).history[0].record.iteration == 2
+    with pytest.raises(ValueError, match="there is no environment ''"):
+        Training.restored(half.state())
+
+
+def test_a_state_that_does_not_fit_the_environment_is_refused_in_one_line():
+    state = begin(simulator_of("cartpole"), "linear", 0, SMALL, environment="cartpole").state()
+    wrong = [
+        ("does not fit the environment 'navigation'", {"environment": "navigation"}),
+        ("must be one of 'linear', 'rbf', 'mlp'", {"kind": "tree"}),
+        ("must be one of 'second_gauss_newton'", {"method": "newton"}),
+        ("unexpected keyword argument 'colour'", {"preset": {"colour": 1}}),
+        ("needs as array 2 one of", {"preset": {**state["preset"], "features": 21}}),
+        ("must be a whole number", {"iteration": -1}),
+        ("must be a whole number", {"seed": 0.5}),
+        ("needs a list", {"recent": None}),
+        ("needs bound, w, got w", {"recent": [{"w": state["w"]}]}),
+        ("needs memory, critic, here, returned_to, got nothing", {"evaluator": {}}),
+        ("needs a str, got NoneType", {"environment": None}),
+        ("needs environment, method", {"more": 1}),
+    ]
+    for words, change in wrong:
+        with pytest.raises(ValueError, match=words) as caught:
+            Training.restored({**state, **change})
+        assert "\n" not in str(caught.value)
+
+
+def test_the_blind_batch_is_counted_and_kept():
+    training = begin(simulator_of("cartpole"), "rbf", 0, SMALL)
+    memory = training.evaluator.memory
+    assert len(memory.batches) == 1
+    assert memory.transitions == memory.batches[0].transitions >= SMALL.least_transitions
+    seen = np.asarray(memory.batches[0].observations)[np.asarray(memory.batches[0].valid)]
+    np.testing.assert_array_equal(training.features.standardized.mean, seen.mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"transitions": 0}, r"train\(transitions=...\)` must be a whole number of at least 1"),
+        ({"iterations": 0}, r"train\(iterations=...\)` must be a whole number of at least 1"),
+        ({"transitions": 1e4}, r"train\(transitions=...\)` must be a whole number"),
+        ({"seed": -1}, r"train\(seed=...\)` must be a whole number of at least 0"),
+        ({"policy": "tree"}, r"train\(policy=...\)` must be one of 'linear', 'rbf', 'mlp'"),
+        ({"method": "newton"}, r"train\(method=...\)` must be one of 'second_gauss_newton'"),
+        ({"largest": 0.0}, r"train\(largest=...\)` must be a number above 0"),
+        ({"preset": {}}, r"train\(preset=...\)` needs a Preset, got dict"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_played(options, words):
+    class Untouched(CartPole):
+        def reset(self, key):
+            raise AssertionError("it played")
+
+    with pytest.raises(ValueError, match=words) as caught:
+        train(Untouched(), **options)
+    assert "\n" not in str(caught.value)
 
 
 def run(capsys, *words):
@@ -133,8 +199,8 @@ def test_a_fault_stops_the_run_with_the_last_good_policy_saved(fault, tmp_path, 
     assert status == 2
     assert shown.err.count("\n") == 1
     assert f"is in {out / 'policy.npz'}" in shown.err
-    training, about = load_training(out / "policy.npz")
-    assert about["iteration"] >= 1
+    training = Training.restored(load_state(out / "policy.npz"))
+    assert training.iteration >= 1
     assert np.isfinite(flat(training)).all()
 
 
@@ -168,26 +234,23 @@ def test_an_environment_without_pictures_says_so(tmp_path, capsys):
     assert shown.err.count("\n") == 1
 
 
-def test_damaged_files_and_other_versions_are_refused(tmp_path, monkeypatch):
-    training = begin(simulator_of("user/Walk-v0"), "linear", 0, SMALL)
+def test_damaged_and_foreign_files_of_a_run_get_one_line(tmp_path, capsys):
     path = tmp_path / "policy.npz"
-    save_training(path, training, "user/Walk-v0", "natural")
+    command = ("evaluate", tmp_path, "--episodes", 1)
+    training = begin(simulator_of("cartpole"), "linear", 0, SMALL, environment="cartpole")
+    state = training.state()
+    save_state(path, state)
     whole = path.read_bytes()
-    for content in (b"", whole[:500], b"no archive", whole[:-40] + bytes(40)):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="damaged"):
-            load_training(path)
-    path.write_bytes(whole)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    arrays["w/0"] = arrays["w/0"] + 1.0
-    np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="digest"):
-        load_training(path)
-    monkeypatch.setattr("mdpnewton.files.trainings.FORMAT", 2)
-    path.write_bytes(whole)
-    with pytest.raises(ValueError, match="has format 1, written by mdpnewton"):
-        load_training(path)
+    for write, words in (
+        (lambda: path.write_bytes(whole[:500]), "is damaged or no saved policy"),
+        (lambda: save_state(path, {**state, "environment": "navigation"}), "does not fit the env"),
+        (lambda: save_state(path, {"weights": [1.0]}), "needs environment, method"),
+    ):
+        write()
+        status, shown = run(capsys, *command)
+        assert (status, shown.err.count("\n")) == (2, 1)
+        assert shown.err.count(str(path)) == 1
+        assert words in shown.err
 
 
 def test_the_presets_numbers_are_documented():

@@ -27,8 +27,7 @@ class Spectrum:
     Attributes:
         smallest: The smallest eigenvalue.
         largest: The largest.
-        scale: What the matrix is part of has entries of this size: round-off is relative
-            to it.
+        scale: Largest entry of all that the matrix is part of: round-off is relative to it.
     """
 
     smallest: float
@@ -72,8 +71,8 @@ class Rate:
     """What local convergence theory predicts for a method at a stationary point.
 
     Attributes:
-        jacobian: Of the update at step size 1, eqs. (29) and (32), Theorem 12.
-        rate: Its spectral radius: the factor by which an iteration shrinks the distance.
+        jacobian: Jacobian of the update at step size 1, eqs. (29) and (32), Theorem 12.
+        rate: Spectral radius of the Jacobian: an iteration shrinks the distance by this factor.
         largest_step: Step sizes in (0, largest_step) converge, eqs. (30) and (33); None if
             none does.
     """
@@ -89,19 +88,19 @@ class Analysis:
 
     Attributes:
         objective: U(w).
-        gradient: Of U, eq. (11).
-        terms: "hessian", "H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher".
+        gradient: Gradient of U, eq. (11).
+        terms: Matrices "hessian", "H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher".
         occupancy: p_gamma(s, a).
         value: V(s).
         advantage: A(s, a).
-        constant_curvature: Definition 1, by looking at every action of every state.
-        consistency: Definition 2 at w.
+        constant_curvature: Whether Definition 1 holds, by looking at every action of every state.
+        consistency: Whether Definition 2 holds at w.
         guaranteed: Whether Theorem 5 guarantees that H2 is negative semidefinite.
         stationary: Whether the gradient is zero up to `stationary_tolerance`.
-        unused_parameters: Those that change the policy in no state, as with a feature that
-            is zero everywhere.
-        rates: For "first_gauss_newton", "second_gauss_newton" and
-            "expectation_maximization" where w is stationary and they are defined.
+        unused_parameters: Numbers of the parameters that change the policy in no state, as with a
+            feature that is zero everywhere.
+        rates: Predictions for "first_gauss_newton", "second_gauss_newton" and
+            "expectation_maximization", where w is stationary and they are defined.
     """
 
     objective: float

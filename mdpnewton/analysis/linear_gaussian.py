@@ -24,12 +24,12 @@ class Derivatives(NamedTuple):
 
     Attributes:
         log_objective: log U.
-        gain: Of log U, in K.
-        offset: Of log U, in m.
-        log_sigma: Of log U.
-        H2: Of one row of [K | m], over U.
-        H2_log_sigma: Over U.
-        fisher: Of one row of [K | m].
+        gain: Derivative of log U in K.
+        offset: Derivative of log U in m.
+        log_sigma: Derivative of log U in log sigma.
+        H2: H2 of one row of [K | m], over U.
+        H2_log_sigma: H2 of log sigma, over U.
+        fisher: Fisher matrix of one row of [K | m].
     """
 
     log_objective: Scalar
@@ -65,7 +65,7 @@ def _second_moment(measure: Measure) -> Float[Array, "d+1 d+1"]:
 
 @dataclass(frozen=True)
 class Eigenvalues:
-    """Of a symmetric matrix, ascending, and the word for them.
+    """The eigenvalues of a symmetric matrix, ascending, and the word for them.
 
     The word does not depend on the units of states and actions: it is that of the matrix in
     units in which its diagonal is one, whose eigenvalues have the same signs.
@@ -81,11 +81,11 @@ class LinearGaussianAnalysis:
 
     Attributes:
         derivatives: Gradient, H2 and Fisher matrix.
-        spectra: Of the blocks, by their names in the JSON.
-        mean: Of the state at every step, shape (H, d).
-        deviation: Its standard deviation, likewise.
-        sigma: The policy's.
-        radius: The largest modulus of the eigenvalues of A + BK.
+        spectra: Eigenvalues of the blocks, by their names in the JSON.
+        mean: Mean of the state at every step, shape (H, d).
+        deviation: Standard deviation of the state at every step, likewise.
+        sigma: Standard deviation of the policy.
+        radius: Largest modulus of the eigenvalues of A + BK.
     """
 
     derivatives: Derivatives
@@ -104,7 +104,7 @@ def analyze_linear_gaussian(
     Args:
         mdp: The problem.
         policy: Gain, offset and the logarithm of sigma are its parameters.
-        w: Where.
+        w: Parameters at which to look.
     """
     if policy.scale != "log_sigma":
         raise ValueError(

@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace) -> None:
     row = EXPERIMENTS[name]
     module, config = row.load(), row.config(options.scale, changes)
     from mdpnewton.files.folder import prepare, to_json, write_run
-    from mdpnewton.report.figures import figure_style
+    from mdpnewton.report.figures import figure_style, rendered
     from mdpnewton.report.progress import progress_bar
 
     folder = options.out or Path("runs") / f"{name}-{options.scale}-{seed}"
@@ -130,7 +130,7 @@ def _run(options: argparse.Namespace) -> None:
         results = {**about, **module.run(config, seed, progress)}
     with figure_style():
         figures = module.draw(results, config)
-    write_run(folder, {**about, "settings": asdict(config)}, results, figures)
+    write_run(folder, {**about, "settings": asdict(config)}, results, rendered(figures))
     pictures = [folder / f"{figure}.png" for figure in figures]
     if hasattr(module, "pictures"):
         pictures += module.pictures(results, folder)
@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace) -> None:
 def _analyze(options: argparse.Namespace) -> None:
     from mdpnewton.files.folder import prepare, to_json, write_run
     from mdpnewton.files.models import load_model
-    from mdpnewton.report.figures import figure_style
+    from mdpnewton.report.figures import figure_style, rendered
 
     model = load_model(options.model)
     folder = options.out
@@ -158,7 +158,7 @@ def _analyze(options: argparse.Namespace) -> None:
         about = {"command": "analyze", "model": options.model.name, "version": __version__}
         with figure_style():
             figure = draw()
-        write_run(folder, about, content, {name: figure})
+        write_run(folder, about, content, rendered({name: figure}))
     if options.json:
         print(to_json(content), end="")
         return

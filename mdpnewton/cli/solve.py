@@ -41,7 +41,7 @@ def _solve(options: argparse.Namespace) -> None:
     from mdpnewton.files.folder import prepare, to_json, write_run
     from mdpnewton.files.pomdp import load_pomdp
     from mdpnewton.report.controllers import draw_controller
-    from mdpnewton.report.figures import figure_style
+    from mdpnewton.report.figures import figure_style, rendered
     from mdpnewton.report.progress import progress_bar
     from mdpnewton.training.controllers import search_controllers
 
@@ -87,7 +87,7 @@ def _solve(options: argparse.Namespace) -> None:
     about = {"problem": name, "value": ends[-1], "method": options.method, "seed": options.seed}
     save_controller(folder / "controller.json", pomdp, policy, w, about)
     settings = {"command": "solve", "model": str(options.model), "restarts": options.restarts}
-    write_run(folder, {**about, **settings}, results, {"controller": figure})
+    write_run(folder, {**about, **settings}, results, rendered({"controller": figure}))
     if options.json:
         print(to_json(results), end="")
         return

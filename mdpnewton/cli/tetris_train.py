@@ -50,7 +50,7 @@ def _train(options: argparse.Namespace) -> None:
     from mdpnewton.domains.tetris.simulate import checked_weights
     from mdpnewton.files.folder import prepare, to_json, write_run, write_whole
     from mdpnewton.files.weights import load_weights
-    from mdpnewton.report.figures import figure_style
+    from mdpnewton.report.figures import figure_style, rendered
     from mdpnewton.report.progress import progress_bar
     from mdpnewton.report.training import draw_training
     from mdpnewton.training.tetris import Iteration, soft_start, train_tetris
@@ -108,7 +108,8 @@ def _train(options: argparse.Namespace) -> None:
         x, lines = [one.seconds for one in here], [one.lines for one in here]
         title = f"Tetris {options.height}x{options.width}, {options.features}"
         figure = draw_training(title, options.method, x, lines, "seconds", "lines a game (Gibbs)")
-    write_run(folder, {**settings, "seed": options.seed}, results, {"learning-curve": figure})
+    pictures = rendered({"learning-curve": figure})
+    write_run(folder, {**settings, "seed": options.seed}, results, pictures)
     if options.json:
         print(to_json(results), end="")
         return

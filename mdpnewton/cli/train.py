@@ -54,29 +54,36 @@ def _train(options: argparse.Namespace) -> None:
     _positive(options, "iterations", "transitions")
     if options.seed < 0:
         raise ValueError(f"--seed must not be negative, got {options.seed}")
+    from mdpnewton.environments.names import simulator_of
     from mdpnewton.files.folder import prepare
-    from mdpnewton.files.trainings import load_training, save_training, simulator_named
+    from mdpnewton.files.states import save_state
     from mdpnewton.training.train import begin, proceed
 
     name = options.environment
     folder = options.out or Path("runs") / f"train-{_plain(name)}-{options.seed}"
     saved, metrics = folder / "policy.npz", folder / "metrics.jsonl"
     if options.resume:
-        training, about = load_training(saved)
-        asked = {"environment": name, "method": options.method, "kind": options.policy}
-        for key, value in {**asked, "seed": options.seed}.items():
-            if about[key] != value:
+        training = _loaded(saved)
+        for key, said, value in (
+            ("environment", training.environment, name),
+            ("method", training.method, options.method),
+            ("kind", training.kind, options.policy),
+            ("seed", training.seed, options.seed),
+        ):
+            if said != value:
                 raise ValueError(
-                    f"--resume: {folder} was trained with {key} {about[key]!r}, not {value!r}; say "
-                    f"the same again, or train in another folder"
+                    f"--resume: {folder} was trained with {key} {said!r}, not {value!r}; say the "
+                    f"same again, or train in another folder"
                 )
         _cut(metrics, training.iteration)
     else:
-        simulator = simulator_named(name)
+        simulator = simulator_of(name)
         prepare(folder)
         metrics.unlink(missing_ok=True)
-        training = begin(simulator, options.policy, options.seed)
-        save_training(saved, training, name, options.method)
+        training = begin(
+            simulator, options.policy, options.seed, method=options.method, environment=name
+        )
+        save_state(saved, training.state())
     transitions = options.transitions
     if transitions is None and options.iterations is None:
         transitions = 25_000
@@ -86,7 +93,7 @@ def _train(options: argparse.Namespace) -> None:
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
-            save_training(saved, training, name, options.method)
+            save_state(saved, training.state())
             lines.write(json.dumps(line) + "\n")
             lines.flush()
             show(line)
@@ -95,7 +102,6 @@ def _train(options: argparse.Namespace) -> None:
             if not _finished(training, transitions, options.iterations):
                 proceed(
                     training,
-                    method=options.method,
                     transitions=transitions,
                     iterations=options.iterations,
                     callback=after,
@@ -106,6 +112,18 @@ def _train(options: argparse.Namespace) -> None:
     _finish(options, training, folder)
     if training.status == "interrupted":
         raise KeyboardInterrupt
+
+
+def _loaded(path: Path) -> Any:
+    """The training that was saved."""
+    from mdpnewton.files.states import load_state
+    from mdpnewton.training.state import Training
+
+    state = load_state(path)
+    try:
+        return Training.restored(state)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _finished(training: Any, transitions: int | None, iterations: int | None) -> bool:
@@ -119,7 +137,7 @@ def _finished(training: Any, transitions: int | None, iterations: int | None) ->
 def _finish(options: argparse.Namespace, training: Any, folder: Path) -> None:
     """The saved policy on fresh episodes, the results and the figure."""
     from mdpnewton.files.folder import to_json, write_run
-    from mdpnewton.report.figures import figure_style
+    from mdpnewton.report.figures import figure_style, rendered
     from mdpnewton.report.training import draw_training
     from mdpnewton.version import __version__
 
@@ -140,7 +158,8 @@ def _finish(options: argparse.Namespace, training: Any, folder: Path) -> None:
     with figure_style():
         figure = draw_training(options.environment, options.method, x, returns)
     settings = {"command": "train", "environment": options.environment, "method": options.method}
-    write_run(folder, {**settings, "seed": options.seed}, results, {"learning-curve": figure})
+    pictures = rendered({"learning-curve": figure})
+    write_run(folder, {**settings, "seed": options.seed}, results, pictures)
     if options.json:
         print(to_json(results), end="")
         return
@@ -168,15 +187,15 @@ def _show(results: dict[str, Any], files: dict[str, Path]) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     _positive(options, "episodes")
+    from mdpnewton.environments.names import environment_id
     from mdpnewton.files.folder import to_json
-    from mdpnewton.files.trainings import environment_id, load_training
     from mdpnewton.report.training import save_animation
 
-    training, about = load_training(options.run / "policy.npz")
+    training = _loaded(options.run / "policy.npz")
     results = {
-        "environment": about["environment"],
-        "method": about["method"],
-        "transitions": about["transitions"],
+        "environment": training.environment,
+        "method": training.method,
+        "transitions": training.evaluator.memory.transitions,
         "final": _played(training, options.seed, options.episodes),
     }
     if options.render:
@@ -184,7 +203,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
         from mdpnewton.simulators import GymnasiumSimulator
 
-        stage = GymnasiumSimulator(environment_id(about["environment"]), unit_actions=True)
+        stage = GymnasiumSimulator(environment_id(training.environment), unit_actions=True)
         frames = stage.frames(jax.random.key(options.seed), training.policy, training.best)
         results["animation"] = str(options.run / "episode.gif")
         save_animation(options.run / "episode.gif", frames)

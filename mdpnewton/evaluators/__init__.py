@@ -1,7 +1,7 @@
 """From a model or a simulator and a policy to an `Evaluation`; none of them differentiates."""
 
 from mdpnewton.evaluators.actor_critic import ActorCritic
-from mdpnewton.evaluators.bandit import Bandit, Shaped, rank_utilities, shaped
+from mdpnewton.evaluators.bandit import Bandit
 from mdpnewton.evaluators.compatible import CompatibleCritic
 from mdpnewton.evaluators.controller import ControllerEvaluator, random_starts
 from mdpnewton.evaluators.critics import Critic, LinearCritic, NetworkCritic
@@ -11,6 +11,7 @@ from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
 from mdpnewton.evaluators.linear_gaussian_terms import linear_gaussian_terms
 from mdpnewton.evaluators.quadratic import QuadraticEvaluator
 from mdpnewton.evaluators.recurrent import RecurrentState
+from mdpnewton.evaluators.shaping import Shaped, rank_utilities, shaped
 
 __all__ = [
     "ActorCritic",

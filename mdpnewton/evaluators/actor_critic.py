@@ -1,15 +1,18 @@
 """Actor-critic evaluation: advantages from a value function, all data used."""
 
 import math
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
+from mdpnewton.checks import instance, number
+from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
 from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
+from mdpnewton.plain import arrays_of, entries, filled, reals
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
@@ -32,8 +35,13 @@ class ActorCritic(Evaluator):
     judged by what the gradient climbs.
 
     Attributes:
-        critic: The last fit.
-        memory: The batches.
+        critic: Estimate of V, as it was fitted last.
+        discount: gamma of values and advantages.
+        trace: lambda of the generalised advantages.
+        ratio_limit: Largest importance ratio in the gradient.
+        discounted_occupancy: Whether states are weighed by gamma to the power of their time.
+        unbiased_reuse: Whether earlier batches are weighed by products of ratios.
+        memory: The batches, and how they are played.
         here: Mean and standard error of the return at the parameters evaluated last.
         returned_to: What is known of the point that was returned to last.
     """
@@ -52,19 +60,14 @@ class ActorCritic(Evaluator):
         discounted_occupancy: bool = True,
         unbiased_reuse: bool = False,
     ):
-        if not 0 <= discount <= 1:
-            raise ValueError(f"`ActorCritic(discount=...)` must be within [0, 1], got {discount}.")
-        if not 0 <= trace <= 1:
-            raise ValueError(f"`ActorCritic(trace=...)` must be within [0, 1], got {trace}.")
-        if ratio_limit < 1:
-            raise ValueError(
-                f"`ActorCritic(ratio_limit=...)` must be at least 1, got {ratio_limit}."
-            )
-        self.critic, self.discount, self.trace = critic, float(discount), float(trace)
-        self.ratio_limit, self.discounted_occupancy = float(ratio_limit), discounted_occupancy
-        self.unbiased_reuse = unbiased_reuse
+        call = "ActorCritic"
+        self.critic = instance(call, "critic", critic, Critic, "pass `LinearCritic(features)`")
+        self.discount = number(call, "discount", discount, least=0, most=1)
+        self.trace = number(call, "trace", trace, least=0, most=1)
+        self.ratio_limit = number(call, "ratio_limit", ratio_limit, least=1, infinite=True)
+        self.discounted_occupancy, self.unbiased_reuse = discounted_occupancy, unbiased_reuse
         self.here, self.returned_to = (float("nan"), 0.0), Visited(float("nan"), 0.0)
-        self.memory = Memory(simulator, episodes, least_transitions, reuse)
+        self.memory = Memory(simulator, episodes, least_transitions, reuse, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w`, fit the critic to all batches, and weigh their pairs."""
@@ -97,8 +100,34 @@ class ActorCritic(Evaluator):
 
     @property
     def occupancy_discount(self) -> float:
-        """Of the states' weights, and so of the return that the gradient climbs."""
+        """The discount of the states' weights, and so of the return that the gradient climbs."""
         return self.discount if self.discounted_occupancy else 1.0
+
+    def state(self) -> State:
+        """The memory, the critic by `arrays_of`, and what is known of returns.
+
+        `here` lists mean and standard error, `returned_to` the fields of `Visited`.
+        """
+        return {
+            "memory": self.memory.state(),
+            "critic": arrays_of(self.critic),
+            "here": list(self.here),
+            "returned_to": list(self.returned_to),
+        }
+
+    def restored(self, state: State) -> Self:
+        """See `Evaluator`."""
+        call, found = "ActorCritic.restored", copy(self)
+        memory, critic, here, returned_to = entries(
+            call, state, "memory", "critic", "here", "returned_to"
+        )
+        found.memory = self.memory.restored(memory)
+        found.critic = filled(call, "critic", self.critic, critic)
+        mean, error = reals(call, "here", here, 2)
+        found.here = (mean, error)
+        mean, error, batches, returns = reals(call, "returned_to", returned_to, 4)
+        found.returned_to = Visited(mean, error, int(batches), int(returns))
+        return found
 
     def _judged(self, batch: Trajectories) -> tuple[float, float]:
         return estimated_return(batch, self.occupancy_discount)
@@ -135,9 +164,9 @@ class Visited(NamedTuple):
     """What is known of the return at a point.
 
     Attributes:
-        mean: Over all batches that were played there.
+        mean: Mean return over all batches that were played there.
         error: Standard error of the mean.
-        batches: How many.
+        batches: Number of those batches.
         returns: How often a step from there was taken back.
     """
 
@@ -147,7 +176,7 @@ class Visited(NamedTuple):
     returns: int = 0
 
     def joined(self, fresh: tuple[float, float]) -> "Visited":
-        """With the mean and standard error of another batch."""
+        """The same with the mean and standard error of another batch."""
         more = self.batches + 1
         mean = (self.batches * self.mean + fresh[0]) / more
         return Visited(

@@ -1,86 +1,28 @@
 """Decisions without a state or a future: samples of a function, weighed and used again."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from copy import copy
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.checks import choice, instance, number, refuse, whole
+from mdpnewton.evaluation import Evaluator, State, WeightedPairs
+from mdpnewton.evaluators.shaping import Shaping, checked_shaping, rank_utilities, with_utilities
+from mdpnewton.plain import entries, reals, sequence
 
 Weighting = Literal["pooled", "importance"]
-Shaping = Callable[[np.ndarray], np.ndarray]
-
-
-def rank_utilities(values: Any) -> Float[np.ndarray, " n"]:
-    r"""Weights by rank in place of values: no scale, no offset, none negative, sum one.
-
-    $u_k \propto \max(0, \log(n/2 + 1) - \log k)$ for the k-th best of n, Wierstra et al. (2014).
-    Equal values share their utilities evenly. NaN counts as the least.
-
-    Paper: the function of Wierstra et al., which takes 1/n off every utility. Here: nothing is
-    taken off, because then the utilities add up to zero, and so do EM's denominator and the
-    curvature of the mean.
-
-    Args:
-        values: Shape (n,), larger is better.
-    """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 1 or not values.size:
-        raise ValueError(f"`rank_utilities(values)` needs shape (n,), n >= 1, got {values.shape}.")
-    values = np.where(np.isnan(values), -np.inf, values)
-    n = values.size
-    utilities = np.maximum(0.0, np.log(n / 2 + 1) - np.log(np.arange(1, n + 1)))
-    _, group, size = np.unique(-values, return_inverse=True, return_counts=True)
-    shared = np.add.reduceat(utilities, np.cumsum(size) - size) / size
-    return shared[group] / utilities.sum()
-
-
-def shaped(pairs: WeightedPairs, shaping: Shaping = rank_utilities) -> WeightedPairs:
-    """An evaluation with its values replaced by utilities, whose mean is one.
-
-    Args:
-        pairs: Of sampled pairs. Pairs of no occupancy keep no value.
-        shaping: From values of shape (n,) to utilities that are not negative.
-    """
-    occupancy = np.asarray(pairs.occupancy, dtype=float)
-    seen = occupancy > 0
-    utilities = np.zeros_like(occupancy)
-    utilities[seen] = shaping(np.asarray(pairs.value)[seen] / occupancy[seen])
-    return _with_utilities(pairs, utilities)
-
-
-class Shaped(Evaluator):
-    """Another evaluator with `shaped` values; its objective stays.
-
-    Attributes:
-        evaluator: Gives sampled pairs.
-        shaping: From values to utilities.
-    """
-
-    def __init__(self, evaluator: Evaluator, shaping: Shaping = rank_utilities):
-        self.evaluator, self.shaping = evaluator, shaping
-
-    def evaluate(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
-        """The evaluation with utilities for values."""
-        found = self.evaluator.evaluate(key, policy, w)
-        if not isinstance(found, WeightedPairs):
-            raise ValueError("`Shaped` changes values of pairs, and this evaluator keeps none.")
-        return shaped(found, self.shaping)
-
-    def objective(self, key: Any, policy: Any, w: PyTree) -> float:
-        """That of the evaluator."""
-        return self.evaluator.objective(key, policy, w)
 
 
 class Batch(NamedTuple):
     """Samples of one policy.
 
     Attributes:
-        actions: Shape (samples, k).
+        actions: Actions that were drawn, shape (samples, k).
         values: What the function said, -inf where that was not finite.
         log_probs: log pi of each action at the parameters that drew it.
     """
@@ -99,15 +41,15 @@ class Bandit(Evaluator):
     occupancies sum to one; with shaping so do the values.
 
     Attributes:
-        function: From actions of shape (n, k), a NumPy array, to n values, larger is better. A
+        function: Map from actions of shape (n, k), a NumPy array, to n values, larger is better. A
             value that is not finite counts as the worst.
-        samples: Actions a batch.
-        reuse: Batches used at once, the newest included.
+        samples: Number of actions per batch.
+        reuse: Number of batches that are used at once, the newest included.
         weighting: "pooled" or "importance".
-        ratio_limit: c.
-        shaping: From values to utilities; None leaves the values as they are.
-        batches: What is kept, the newest last; with a key all that a continuation needs.
-        evaluations: How often the function was asked.
+        ratio_limit: Largest importance ratio, c.
+        shaping: Map from values to utilities; None leaves the values as they are.
+        batches: The batches that are kept, the newest last.
+        evaluations: Number of values that the function was asked for.
         best: The best action so far and its value.
     """
 
@@ -121,17 +63,14 @@ class Bandit(Evaluator):
         ratio_limit: float = 1.0,
         shaping: Shaping | None = rank_utilities,
     ):
-        for name, number in (("samples", samples), ("reuse", reuse)):
-            if number < 1:
-                raise ValueError(f"`Bandit({name}=...)` must be at least 1, got {number}.")
-        if weighting not in get_args(Weighting):
-            raise ValueError(
-                f"`Bandit(weighting=...)` is 'pooled' or 'importance', got {weighting!r}."
-            )
-        if not ratio_limit > 0:
-            raise ValueError(f"`Bandit(ratio_limit=...)` must be positive, got {ratio_limit}.")
-        self.function, self.samples, self.reuse = function, samples, reuse
-        self.weighting, self.ratio_limit, self.shaping = weighting, float(ratio_limit), shaping
+        call = "Bandit"
+        remedy = "pass a function from actions to values"
+        self.function = instance(call, "function", function, Callable, remedy)
+        self.samples = whole(call, "samples", samples, 1)
+        self.reuse = whole(call, "reuse", reuse, 1)
+        self.weighting: Weighting = choice(call, "weighting", weighting, get_args(Weighting))
+        self.ratio_limit = number(call, "ratio_limit", ratio_limit, above=0, infinite=True)
+        self.shaping = None if shaping is None else checked_shaping(call, shaping)
         self.batches: list[Batch] = []
         self.evaluations = 0
         self.best: tuple[np.ndarray | None, float] = (None, -np.inf)
@@ -168,18 +107,45 @@ class Bandit(Evaluator):
             return pairs
         utilities = np.zeros(room)
         utilities[:n] = self.shaping(joined.values)
-        return _with_utilities(pairs, utilities[:, None])
+        return with_utilities(pairs, utilities[:, None])
 
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
         """The mean value of a fresh batch, which is not kept."""
         return self._estimated(self._draw(key, policy, w).values)[0]
+
+    def state(self) -> State:
+        """The batches by the fields of `Batch`, the count, and the best action with its value."""
+        action, value = self.best
+        return {
+            "batches": [batch._asdict() for batch in self.batches],
+            "evaluations": self.evaluations,
+            "best": {"action": action, "value": value},
+        }
+
+    def restored(self, state: State) -> Self:
+        """See `Evaluator`."""
+        call, found = "Bandit.restored", copy(self)
+        batches, evaluations, best = entries(call, state, "batches", "evaluations", "best")
+        found.evaluations = whole(call, "evaluations", evaluations)
+        action, value = entries(call, best, "action", "value")
+        (value,) = reals(call, "best", [value], 1)
+        found.best = (None if action is None else np.array(action), value)
+        found.batches = [
+            Batch(*map(np.asarray, entries(call, batch, *Batch._fields)))
+            for batch in sequence(call, "batches", batches)
+        ]
+        if len(found.batches) > self.reuse:
+            refuse(call, "batches", f"has {len(batches)}, more than `reuse={self.reuse}` keeps")
+        if any(part.shape[:1] != (self.samples,) for batch in found.batches for part in batch):
+            refuse(call, "batches", f"needs batches of `samples={self.samples}`, got others")
+        return found
 
     def _draw(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> Batch:
         actions, log_probs = map(np.asarray, _sampled(key, policy, w, self.samples))
         given = np.asarray(self.function(actions.copy()), dtype=float)
         if given.shape != (self.samples,):
             raise ValueError(
-                f"`Bandit(function=...)` must return one value an action, shape "
+                f"`Bandit(function=...)` must return one value per action, shape "
                 f"({self.samples},), got {given.shape}."
             )
         self.evaluations += self.samples
@@ -206,26 +172,6 @@ class Bandit(Evaluator):
         values = self._finite(values)
         error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
         return float(values.mean()), float(error)
-
-
-def _with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs:
-    """The pairs with values that are proportional to the utilities and of mean one."""
-    occupancy = np.asarray(pairs.occupancy, dtype=float)
-    value = occupancy * utilities
-    total = value.sum()
-    # Utilities that are all zero say nothing: every pair is then as good as any other.
-    value = value * occupancy.sum() / total if total > 0 else occupancy
-    return eqx.tree_at(
-        lambda p: (p.value, p.advantage, p.ascent, p.state_value),
-        pairs,
-        (
-            jnp.asarray(value),
-            jnp.asarray(value - occupancy),
-            None,
-            jnp.ones(occupancy.shape[0]),
-        ),
-        is_leaf=lambda leaf: leaf is None,
-    )
 
 
 @eqx.filter_jit

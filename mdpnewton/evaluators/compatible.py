@@ -1,6 +1,7 @@
 """The paper's actor-critic for cart-pole: a compatible critic on half of the trajectories."""
 
-from typing import Any, Literal, NamedTuple, get_args
+from copy import copy
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import equinox as eqx
 import jax
@@ -8,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.checks import choice, number, refuse, whole
+from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.memory import Memory, estimated_return, score_rows
+from mdpnewton.plain import entries, reals
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated, selected
 
@@ -32,8 +35,11 @@ class CompatibleCritic(Evaluator):
     * "monte_carlo": the roll-out returns of the pairs: the weights with Theorem 5's guarantee.
 
     Attributes:
-        memory: Plays the batches.
-        ridge: The one that was chosen last.
+        discount: gamma.
+        value_weight: Weights of H2, one of the names above.
+        ridges: Ridges to choose from.
+        memory: The last batch, and how batches are played.
+        ridge: The ridge that was chosen last.
     """
 
     def __init__(
@@ -45,20 +51,16 @@ class CompatibleCritic(Evaluator):
         value_weight: ValueWeight = "critic",
         ridges: tuple[float, ...] = RIDGES,
     ):
-        if episodes < 4:
-            raise ValueError(
-                f"`CompatibleCritic(episodes=...)` must be at least 4, two for each half, got "
-                f"{episodes}."
-            )
-        if value_weight not in get_args(ValueWeight):
-            raise ValueError(
-                f"`CompatibleCritic(value_weight=...)` knows {', '.join(get_args(ValueWeight))}, "
-                f"got {value_weight!r}."
-            )
-        self.discount, self.value_weight = float(discount), value_weight
-        self.ridges = jnp.asarray(ridges)
+        call = "CompatibleCritic"
+        self.discount = number(call, "discount", discount, least=0, most=1)
+        weights = get_args(ValueWeight)
+        self.value_weight: ValueWeight = choice(call, "value_weight", value_weight, weights)
+        if not ridges:
+            refuse(call, "ridges", "needs at least one ridge to choose from, got none")
+        self.ridges = jnp.asarray([number(call, "ridges", ridge, least=0) for ridge in ridges])
         self.ridge = float("nan")
-        self.memory = Memory(simulator, episodes, 0, 1)
+        # Two for each half: one to fit theta, one to choose the ridge.
+        self.memory = Memory(simulator, whole(call, "episodes", episodes, 4), owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play episodes of 2H, fit the critic on half of them and weigh the pairs of the rest."""
@@ -96,6 +98,18 @@ class CompatibleCritic(Evaluator):
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
         """The mean discounted return of a fresh batch."""
         return self.memory.fresh_return(key, policy, w, self.discount)
+
+    def state(self) -> State:
+        """The memory and the ridge."""
+        return {"memory": self.memory.state(), "ridge": self.ridge}
+
+    def restored(self, state: State) -> Self:
+        """See `Evaluator`."""
+        memory, ridge = entries("CompatibleCritic.restored", state, "memory", "ridge")
+        found = copy(self)
+        found.memory = self.memory.restored(memory)
+        (found.ridge,) = reals("CompatibleCritic.restored", "ridge", [ridge], 1)
+        return found
 
 
 class _Critic(NamedTuple):

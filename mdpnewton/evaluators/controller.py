@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import instance, number
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
 from mdpnewton.models.pomdp import FinitePOMDP
@@ -20,9 +21,9 @@ class ControllerEvaluator(Evaluator):
     """Exact weights of a `FiniteStateController` on a `FinitePOMDP`.
 
     The hidden states are summed out: log pi does not depend on them, so that the pairs are
-    O (B + 1) situations with B A decisions each, however many hidden states there are. The terms
-    that need grad V of every hidden state, H12 and the Hessian, are to be had from a
-    `FiniteEvaluator` on `product_mdp(pomdp, nodes)`.
+    O (B + 1) situations with B A decisions each, however many hidden states there are. A
+    `FiniteEvaluator` on `product_mdp(pomdp, nodes)` gives the terms that need grad V of every
+    hidden state, H12 and the Hessian.
 
     Attributes:
         pomdp: The problem.
@@ -32,12 +33,9 @@ class ControllerEvaluator(Evaluator):
     """
 
     def __init__(self, pomdp: FinitePOMDP, offset: float = 0.0):
-        if not isinstance(pomdp, FinitePOMDP):
-            raise ValueError(
-                f"`ControllerEvaluator(pomdp)` needs a FinitePOMDP, got {type(pomdp).__name__}; "
-                f"for a fully observed problem use `FiniteEvaluator`."
-            )
-        self.pomdp, self.offset, self.chain = pomdp, float(offset), Chain.of(pomdp)
+        call, remedy = "ControllerEvaluator", "for a fully observed problem use `FiniteEvaluator`"
+        self.pomdp: FinitePOMDP = instance(call, "pomdp", pomdp, FinitePOMDP, remedy)
+        self.offset, self.chain = number(call, "offset", offset), Chain.of(pomdp)
 
     def controller(self, nodes: int) -> FiniteStateController:
         """A policy of the right shape."""

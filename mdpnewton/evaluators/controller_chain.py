@@ -41,7 +41,7 @@ class Closed(NamedTuple):
         action_value: Q(s, b, a), shape (S, B, A).
         arrivals: Discounted visits of hidden state s, observation o and node b before the
             decision, shape (S, O, B); those of the first decision are not among them.
-        residual: Of the two linear solves, relative.
+        residual: Larger relative residual of the two linear solves.
     """
 
     objective: Float[Array, ""]
@@ -54,13 +54,13 @@ class Chain(eqx.Module):
     """A POMDP as arrays, ready for controllers with any number of nodes.
 
     Attributes:
-        moves: p(s'|s, a), as one array (A, S, S), or as A sparse matrices.
+        moves: p(s'|s, a), as one array of shape (A, S, S), or as A sparse matrices.
         seen: O_g(o|s), shape (G, S, O).
         kind: g(a), as rows of the unit matrix, shape (A, G).
         reward: R(s, a).
         first: p(s) p(o|s) before the first action, shape (S, O).
         discount: gamma.
-        dense: Equations up to which the system is factorised, and not iterated on.
+        dense: Number of equations up to which the system is factorised, and not iterated on.
     """
 
     moves: Any

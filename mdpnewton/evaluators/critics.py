@@ -1,6 +1,7 @@
 """Critics: estimates of V(s) from trajectories."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,11 +10,18 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
+
+FEATURES = "pass a function from an observation to a vector, for a table `OneHot(states)`"
 
 
 class Critic(eqx.Module):
-    """A function of the observation that estimates V, fitted anew to every evaluation."""
+    """A function of the observation that estimates V, fitted anew to every evaluation.
+
+    `mdpnewton.plain.arrays_of` gives its arrays and numbers, in the order in which the class
+    declares them: that is how an evaluator saves it. So whatever a fit changes must be a field.
+    """
 
     @abstractmethod
     def fitted(self, data: Trajectories, discount: float, ratios: Float[Array, " n"]) -> "Critic":
@@ -39,8 +47,8 @@ class LinearCritic(Critic):
     $\lambda = 1$ is least squares on the returns, bootstrapped where episodes are truncated.
 
     Attributes:
-        features: $\phi$ from an observation to a vector.
-        size: Its length.
+        features: $\phi$, a map from an observation to a vector.
+        size: Length of that vector; by default `features.size`.
         trace: $\lambda$.
         ridge: Multiple of the features' mean square that is added to the diagonal, but not for
             features that are constant: what is added to all rewards is added to V.
@@ -61,13 +69,17 @@ class LinearCritic(Critic):
         ridge: float = 1e-3,
         parameters: Any = None,
     ):
-        self.size = features.size if size is None else size
-        if not 0 <= trace <= 1:
-            raise ValueError(f"`LinearCritic(trace=...)` must be within [0, 1], got {trace}.")
-        if ridge < 0:
-            raise ValueError(f"`LinearCritic(ridge=...)` must not be negative, got {ridge}.")
-        self.features, self.trace, self.ridge = features, float(trace), float(ridge)
-        self.parameters = jnp.zeros(self.size) if parameters is None else parameters
+        call = "LinearCritic"
+        self.features = instance(call, "features", features, Callable, FEATURES)
+        if size is None and not hasattr(features, "size"):
+            refuse(call, "size", "must be given for features that do not tell their `size`")
+        self.size = whole(call, "size", features.size if size is None else size, 1)
+        self.trace = number(call, "trace", trace, least=0, most=1)
+        self.ridge = number(call, "ridge", ridge, least=0)
+        given = jnp.zeros(self.size) if parameters is None else jnp.asarray(parameters, float)
+        if given.shape != (self.size,):
+            refuse(call, "parameters", f"needs shape ({self.size},), got {given.shape}")
+        self.parameters = given
 
     @eqx.filter_jit
     def fitted(
@@ -99,12 +111,12 @@ class NetworkCritic(Critic):
 
     Attributes:
         network: Any Equinox module from a feature vector to one number.
-        features: From an observation to that vector.
+        features: Map from an observation to that vector.
         trace: $\lambda$.
-        rate: Adam's.
-        steps: How many, on the whole batch.
+        rate: Learning rate of Adam.
+        steps: Number of Adam's steps per fit, each on the whole batch.
         shift: Mean of the targets; the network fits what is left.
-        scale: Their standard deviation.
+        scale: Standard deviation of the targets.
     """
 
     network: Any
@@ -114,6 +126,14 @@ class NetworkCritic(Critic):
     steps: int = 200
     shift: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.array(0.0))
     scale: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.array(0.0))
+
+    def __check_init__(self) -> None:
+        call = "NetworkCritic"
+        instance(call, "features", self.features, Callable, FEATURES)
+        instance(call, "network", self.network, Callable, "build one with `mlp`")
+        number(call, "trace", self.trace, least=0, most=1)
+        number(call, "rate", self.rate, above=0)
+        whole(call, "steps", self.steps, 1)
 
     @eqx.filter_jit
     def fitted(

@@ -1,13 +1,16 @@
 """Episodic Monte-Carlo evaluation: returns as values, with a choice of baselines."""
 
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable
+from copy import copy
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.checks import choice, instance, number, refuse
+from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import (
     Memory,
@@ -16,6 +19,7 @@ from mdpnewton.evaluators.memory import (
     reached,
     score_rows,
 )
+from mdpnewton.plain import entries
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
@@ -43,7 +47,10 @@ class MonteCarlo(Evaluator):
     horizons or policies that are close.
 
     Attributes:
-        memory: The batches.
+        discount: gamma.
+        baseline: What is taken off the returns in the gradient, one of the names above.
+        features: Map from a state to a vector, for V(s); None where nothing is fitted.
+        memory: The batches, and how they are played.
     """
 
     def __init__(
@@ -56,20 +63,16 @@ class MonteCarlo(Evaluator):
         features: Any = None,
         reuse: int = 1,
     ):
-        if not 0 <= discount <= 1:
-            raise ValueError(f"`MonteCarlo(discount=...)` must be within [0, 1], got {discount}.")
-        if baseline not in get_args(Baseline):
-            raise ValueError(
-                f"`MonteCarlo(baseline=...)` knows {', '.join(get_args(Baseline))}, got "
-                f"{baseline!r}."
-            )
+        call = "MonteCarlo"
+        self.discount = number(call, "discount", discount, least=0, most=1)
+        self.baseline: Baseline = choice(call, "baseline", baseline, get_args(Baseline))
+        table = "for a table `OneHot(states)`"
         if baseline == "state" and features is None:
-            raise ValueError(
-                "`MonteCarlo(baseline='state')` fits V to features of the state; pass "
-                "`features=...`, for a table `OneHot(states)`."
-            )
-        self.discount, self.baseline, self.features = float(discount), baseline, features
-        self.memory = Memory(simulator, episodes, 0, reuse)
+            refuse(call, "baseline", f"'state' fits V to features; pass `features=...`, {table}")
+        if features is not None:
+            instance(call, "features", features, Callable, f"pass a function, {table}")
+        self.features = features
+        self.memory = Memory(simulator, episodes, reuse=reuse, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w` and weigh the pairs of all batches that are kept."""
@@ -95,6 +98,17 @@ class MonteCarlo(Evaluator):
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
         """The mean discounted return of a fresh batch, which is not kept."""
         return self.memory.fresh_return(key, policy, w, self.discount)
+
+    def state(self) -> State:
+        """The memory."""
+        return {"memory": self.memory.state()}
+
+    def restored(self, state: State) -> Self:
+        """See `Evaluator`."""
+        (memory,) = entries("MonteCarlo.restored", state, "memory")
+        found = copy(self)
+        found.memory = self.memory.restored(memory)
+        return found
 
 
 class _Weights(NamedTuple):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.closed_loop import ClosedLoop
 from mdpnewton.models.finite import FiniteMDP
@@ -19,12 +20,8 @@ class FiniteEvaluator(Evaluator):
     """
 
     def __init__(self, mdp: FiniteMDP):
-        if not isinstance(mdp, FiniteMDP):
-            raise ValueError(
-                f"`FiniteEvaluator(mdp)` needs a FiniteMDP, got {type(mdp).__name__}; build one "
-                f"with `FiniteMDP(transition, reward, start, discount)`."
-            )
-        self.mdp = mdp
+        remedy = "build one with `FiniteMDP(transition, reward, start, discount)`"
+        self.mdp: FiniteMDP = instance("FiniteEvaluator", "mdp", mdp, FiniteMDP, remedy)
         n_states, n_actions = mdp.reward.shape
         self._states = jnp.arange(n_states)
         self._actions = jnp.broadcast_to(jnp.arange(n_actions), (n_states, n_actions))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Scalar
 
+from mdpnewton.checks import choice, instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies.affine import AffineGaussian, Deviation
@@ -26,12 +27,9 @@ class LinearGaussianEvaluator(Evaluator):
     """
 
     def __init__(self, mdp: LinearGaussianMDP, *, logarithm: bool = True):
-        if not isinstance(mdp, LinearGaussianMDP):
-            raise ValueError(
-                f"`LinearGaussianEvaluator(mdp)` needs a LinearGaussianMDP, got "
-                f"{type(mdp).__name__}."
-            )
-        self.mdp, self.logarithm = mdp, logarithm
+        call, remedy = "LinearGaussianEvaluator", "build one with `LinearGaussianMDP(...)`"
+        self.mdp: LinearGaussianMDP = instance(call, "mdp", mdp, LinearGaussianMDP, remedy)
+        self.logarithm: bool = choice(call, "logarithm", logarithm, (True, False))
 
     def evaluate(self, key: Any, policy: AffineGaussian, w: PyTree) -> WeightedPairs:
         """The weighted nodes at `w`; `key` is not used."""
@@ -79,8 +77,8 @@ class Moments(NamedTuple):
         visited: States by p_gamma.
         valued: States by p_gamma V / U.
         drive: $E\zeta$ by p_gamma Q / U, normed.
-        covariance: $\mathrm{Cov}(\zeta, s)$ by the same.
-        gradient: Of log U in [K | m]: $E\zeta x^\top$, x = (s, 1).
+        covariance: $\mathrm{Cov}(\zeta, s)$ by the same measure.
+        gradient: Gradient of log U in [K | m]: $E\zeta x^\top$, x = (s, 1).
         excess: $E|\zeta|^2 - k/\sigma^2$ by p_gamma Q / U, not normed: twice the derivative of
             log U in $\sigma^2$.
     """
@@ -250,8 +248,8 @@ def _measure(mass: Array, mean: Array, shift: Array, spread: Array) -> tuple[Mea
     """All steps as one measure, and the steps' means about its mean.
 
     Args:
-        mass: Of each step.
-        mean: About which the next two are taken.
+        mass: Mass of each step.
+        mean: Point about which the next two are taken.
         shift: First moment of each step, times its mass.
         spread: Second moment of each step, times its mass.
     """

@@ -1,5 +1,7 @@
 """Batches of episodes, and the ones before them that are used again."""
 
+from copy import copy
+from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
@@ -8,45 +10,56 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from mdpnewton.checks import instance, refuse, whole
 from mdpnewton.curvature import scores
+from mdpnewton.evaluation import State
+from mdpnewton.plain import entries, sequence
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, joined
+
+FIELDS = tuple(field.name for field in fields(Trajectories))
 
 
 class Memory:
     """Plays batches of episodes and keeps the last few.
 
     Attributes:
-        simulator: Plays.
-        episodes: At least so many episodes a batch.
-        least_transitions: Batches grow by `episodes` until they hold so many transitions.
-        reuse: How many batches are used at once, the newest included.
-        batches: What is kept, the newest last.
-        transitions: How many were ever played.
+        simulator: Plays the episodes.
+        episodes: Minimum number of episodes per batch.
+        least_transitions: Minimum number of transitions per batch: it grows by `episodes` episodes
+            until it holds so many.
+        reuse: Number of batches that are used at once, the newest included.
+        owner: Name of the evaluator that it belongs to: errors begin with it.
+        batches: The batches that are kept, the newest last.
+        transitions: Number of transitions that were ever played.
     """
 
-    def __init__(self, simulator: Simulator, episodes: int, least_transitions: int, reuse: int):
-        for name, number, least in (
-            ("episodes", episodes, 1),
-            ("least_transitions", least_transitions, 0),
-            ("reuse", reuse, 1),
-        ):
-            if number < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {number}.")
-        self.simulator, self.episodes = simulator, episodes
-        self.least_transitions, self.reuse = least_transitions, reuse
+    def __init__(
+        self,
+        simulator: Simulator,
+        episodes: int,
+        least_transitions: int = 0,
+        reuse: int = 1,
+        *,
+        owner: str = "Memory",
+    ):
+        remedy = "pass one that plays, as `GymnasiumSimulator('CartPole-v1')`"
+        self.simulator = instance(owner, "simulator", simulator, Simulator, remedy)
+        self.episodes = whole(owner, "episodes", episodes, 1)
+        self.least_transitions = whole(owner, "least_transitions", least_transitions)
+        self.reuse = whole(owner, "reuse", reuse, 1)
+        self.owner = owner
         self.batches: list[Trajectories] = []
         self.transitions = 0
 
     def play(self, key: PRNGKeyArray, policy: Any, w: PyTree, **options: Any) -> Trajectories:
-        """A new batch, which is kept, while the oldest may go."""
-        rounds = [self.simulator.play(key, policy, w, self.episodes, **options)]
-        while sum(batch.transitions for batch in rounds) < self.least_transitions:
-            first = len(rounds) * self.episodes
-            rounds.append(
-                self.simulator.play(key, policy, w, self.episodes, first=first, **options)
-            )
-        batch = joined(rounds) if len(rounds) > 1 else rounds[0]
+        """A new batch, which is kept."""
+        return self.keep(
+            played(self.simulator, key, policy, w, self.episodes, self.least_transitions, **options)
+        )
+
+    def keep(self, batch: Trajectories) -> Trajectories:
+        """The batch, which is counted and kept from now on, while the oldest may go."""
         self.batches = [*self.batches, batch][-self.reuse :]
         self.transitions += batch.transitions
         return batch
@@ -57,9 +70,65 @@ class Memory:
 
     def fresh_return(self, key: PRNGKeyArray, policy: Any, w: PyTree, discount: float) -> float:
         """The mean discounted return of another batch, which is counted but not kept."""
-        played = self.simulator.play(key, policy, w, self.episodes)
-        self.transitions += played.transitions
-        return estimated_return(played, discount)[0]
+        batch = self.simulator.play(key, policy, w, self.episodes)
+        self.transitions += batch.transitions
+        return estimated_return(batch, discount)[0]
+
+    def state(self) -> State:
+        """The batches that are kept, each by the fields of `Trajectories`, and the count."""
+        return {
+            "batches": [
+                {name: self._plain(name, getattr(batch, name)) for name in FIELDS}
+                for batch in self.batches
+            ],
+            "transitions": self.transitions,
+        }
+
+    def restored(self, state: State) -> "Memory":
+        """This memory with the batches and the count of another one."""
+        call = f"{self.owner}.restored"
+        batches, transitions = entries(call, state, "batches", "transitions")
+        found = copy(self)
+        found.transitions = whole(call, "transitions", transitions)
+        found.batches = [_batch(call, batch) for batch in sequence(call, "batches", batches)]
+        if len(found.batches) > self.reuse:
+            refuse(call, "batches", f"has {len(batches)}, more than `reuse={self.reuse}` keeps")
+        return found
+
+    def _plain(self, name: str, part: PyTree) -> Any:
+        if isinstance(part, dict):
+            return {key: self._plain(name, each) for key, each in part.items()}
+        if not isinstance(part, jax.Array | np.ndarray):
+            raise ValueError(
+                f"`{self.owner}.state()` gives {name} that are arrays or dictionaries of arrays, "
+                f"and these are of type {type(part).__name__}."
+            )
+        return np.asarray(part)
+
+
+def played(
+    simulator: Simulator,
+    key: PRNGKeyArray,
+    policy: Any,
+    w: PyTree,
+    episodes: int,
+    least_transitions: int = 0,
+    **options: Any,
+) -> Trajectories:
+    """Episodes in rounds of `episodes`, as many as it takes to have `least_transitions`."""
+    rounds = [simulator.play(key, policy, w, episodes, **options)]
+    while sum(batch.transitions for batch in rounds) < least_transitions:
+        first = len(rounds) * episodes
+        rounds.append(simulator.play(key, policy, w, episodes, first=first, **options))
+    return joined(rounds) if len(rounds) > 1 else rounds[0]
+
+
+def _batch(call: str, state: Any) -> Trajectories:
+    found = dict(zip(FIELDS, entries(call, state, *FIELDS), strict=True))
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
+    if len({leaf.shape[:1] for leaf in leaves}) != 1 or not leaves[0].shape:
+        refuse(call, "batches", "needs arrays of one length in a batch, got different ones")
+    return Trajectories(**jax.tree.map(jnp.asarray, found))
 
 
 def estimated_return(
@@ -70,8 +139,8 @@ def estimated_return(
     Args:
         batch: Whole episodes.
         discount: gamma.
-        episode: The episode of each row, where rows don't say it themselves because episodes
-            were cut.
+        episode: Number of the episode of each row; needed where episodes were cut, so that the rows
+            do not tell it themselves.
     """
     if episode is None:
         returns = batch.returns(discount)

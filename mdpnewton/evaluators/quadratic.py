@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 from mdpnewton.policies.affine import AffineGaussian, Deviation
@@ -37,11 +38,8 @@ class QuadraticEvaluator(Evaluator):
     """
 
     def __init__(self, mdp: QuadraticMDP):
-        if not isinstance(mdp, QuadraticMDP):
-            raise ValueError(
-                f"`QuadraticEvaluator(mdp)` needs a QuadraticMDP, got {type(mdp).__name__}."
-            )
-        self.mdp = mdp
+        remedy = "build one with `QuadraticMDP(...)`"
+        self.mdp: QuadraticMDP = instance("QuadraticEvaluator", "mdp", mdp, QuadraticMDP, remedy)
         self._noise, self._shares = _gauss_hermite(mdp.n_actions)
 
     def evaluate(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
@@ -183,7 +181,7 @@ def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
 
 
 def _gauss_hermite(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Four points an axis, of a standard normal: exact to degree 7, where A1 of sigma has 6."""
+    """Four points per axis, of a standard normal: exact to degree 7, where A1 of sigma has 6."""
     points, weights = np.polynomial.hermite_e.hermegauss(4)
     grid = np.stack(np.meshgrid(*[points] * k, indexing="ij"), axis=-1).reshape(-1, k)
     shares = np.stack(np.meshgrid(*[weights / weights.sum()] * k), axis=-1)

@@ -1,16 +1,19 @@
 """Evaluation by cycles between visits of a recurrent state, Algorithm 2."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from copy import copy
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.checks import choice, instance
+from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import following
 from mdpnewton.evaluators.memory import Memory
+from mdpnewton.plain import entries
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
@@ -33,10 +36,10 @@ class RecurrentState(Evaluator):
 
     Attributes:
         recurrent: Whether an observation is that of the recurrent state.
-        of: The objective.
+        of: The objective: "average" per step, or per "cycle".
         include_recurrent: Whether the decisions in the recurrent state count. Algorithm 2, read
             literally, leaves them out; only with them is the gradient unbiased.
-        memory: The last batch, and how many transitions were ever played.
+        memory: The last batch, and how batches are played.
     """
 
     def __init__(
@@ -48,13 +51,12 @@ class RecurrentState(Evaluator):
         episodes: int = 10,
         include_recurrent: bool = True,
     ):
-        if objective not in ("average", "cycle"):
-            raise ValueError(
-                f"`RecurrentState(objective=...)` must be 'average' or 'cycle', got {objective!r}."
-            )
-        self.recurrent, self.of = recurrent, objective
+        call = "RecurrentState"
+        remedy = "pass a function of the observation, as `lambda state: state == 0`"
+        self.recurrent = instance(call, "recurrent", recurrent, Callable, remedy)
         self.include_recurrent = include_recurrent
-        self.memory = Memory(simulator, episodes, 0, 1)
+        self.of: Objective = choice(call, "objective", objective, get_args(Objective))
+        self.memory = Memory(simulator, episodes, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play at `w` and weigh the pairs of all complete cycles."""
@@ -82,6 +84,17 @@ class RecurrentState(Evaluator):
         data = simulator.play(key, policy, w, episodes)
         self.memory.transitions += data.transitions
         return float(self._cycles(data).mean)
+
+    def state(self) -> State:
+        """The memory."""
+        return {"memory": self.memory.state()}
+
+    def restored(self, state: State) -> Self:
+        """See `Evaluator`."""
+        (memory,) = entries("RecurrentState.restored", state, "memory")
+        found = copy(self)
+        found.memory = self.memory.restored(memory)
+        return found
 
     def _cycles(self, data: Trajectories) -> "_Cycles":
         found = _cycles(self.recurrent, data, self.of == "average")
@@ -122,7 +135,7 @@ def _cycles(recurrent: Callable[[Any], Any], data: Trajectories, average: bool) 
     lengths = jax.ops.segment_sum(weight, cycle, n)
     cycles, steps = jnp.maximum(number, 1).astype(float), jnp.maximum(weight.sum(), 1.0)
     mean = rewards.sum() / (steps if average else cycles)
-    # Of a ratio of means: the delta method.
+    # The error of a ratio of means, by the delta method.
     gaps = rewards - mean * (lengths if average else jnp.where(lengths > 0, 1.0, 0.0))
     spread = jnp.sqrt(jnp.sum(gaps**2) / jnp.maximum(cycles - 1, 1.0) / cycles)
     error = spread * cycles / (steps if average else cycles)

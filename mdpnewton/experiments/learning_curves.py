@@ -11,7 +11,8 @@ from scipy.stats import t as student
 
 from mdpnewton.report.figures import COLORS, LABELS
 from mdpnewton.simulators import CompiledSimulator
-from mdpnewton.training.train import Training, train
+from mdpnewton.training.state import Training
+from mdpnewton.training.train import train
 
 CONFIDENCE = 0.95
 T = TypeVar("T")

@@ -1,29 +1,24 @@
-"""Run folders: config.json, results.json and the figures."""
+"""Run folders: config.json, results.json and the pictures."""
 
 import json
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from mdpnewton.report.figures import figure_style
-
-FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "svg": {"metadata": {"Date": None}}}
-
 
 def write_run(
-    folder: Path, config: dict[str, Any], results: dict[str, Any], figures: dict[str, Figure]
+    folder: Path, config: dict[str, Any], results: dict[str, Any], pictures: Mapping[str, bytes]
 ) -> list[Path]:
     """Write a run folder; each file appears whole or not at all.
 
     Args:
-        folder: Made if it is not there.
+        folder: Where the files go; it is made if it is not there.
         config: What was asked for; library versions are added.
         results: What came out.
-        figures: By name; each is saved as PNG and SVG.
+        pictures: Contents of further files by their names, as `rendered` gives them.
 
     Returns:
         The files that were written.
@@ -34,8 +29,9 @@ def write_run(
     written = [folder / "config.json", folder / "results.json"]
     for path, content in zip(written, (about, results), strict=True):
         write_whole(path, to_json(content).encode())
-    for name, figure in figures.items():
-        written += save_figure(figure, folder, name)
+    for name, picture in pictures.items():
+        written.append(folder / name)
+        write_whole(written[-1], picture)
     return written
 
 
@@ -49,17 +45,6 @@ def prepare(folder: Path) -> None:
         raise ValueError(f"--out {folder}: cannot be made ({error.strerror})") from None
     if not os.access(folder, os.W_OK):
         raise ValueError(f"--out {folder}: is not writable; name another folder")
-
-
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """The figure as PNG and SVG, without dates, so that the same data give the same file."""
-    written = []
-    with figure_style():
-        for ending, options in FORMATS.items():
-            path = folder / f"{name}.{ending}"
-            figure.savefig(path, format=ending, **options)
-            written.append(path)
-    return written
 
 
 def to_json(content: Any) -> str:

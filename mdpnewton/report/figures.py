@@ -1,5 +1,7 @@
 """The look of the figures, and the colour and name of every method in them."""
 
+import io
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,6 +20,8 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "mdpnewton",  # the same picture gives the same file
 }
+
+FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "svg": {"metadata": {"Date": None}}}
 
 # The colours of Figure 3, and of Section 6 for the others.
 COLORS = {
@@ -83,3 +87,15 @@ def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure,
 def figure_style() -> AbstractContextManager[None]:
     """The context in which figures are drawn and saved."""
     return rc_context(STYLE)
+
+
+def rendered(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    """Every figure as PNG and SVG, by file name; without dates: the same data, the same file."""
+    found = {}
+    with figure_style():
+        for name, figure in figures.items():
+            for ending, options in FORMATS.items():
+                content = io.BytesIO()
+                figure.savefig(content, format=ending, **options)
+                found[f"{name}.{ending}"] = content.getvalue()
+    return found

@@ -1,7 +1,7 @@
 """What every simulator offers: spaces, a horizon, and episodes played with a policy."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
@@ -55,6 +55,7 @@ class Spaces:
         return np.where(bounded, (self.high + self.low) / 2, 0.0)
 
 
+@runtime_checkable
 class Simulator(Protocol):
     """Plays episodes. The same key gives the same episodes, however they are spread out."""
 

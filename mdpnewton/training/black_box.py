@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 
-from mdpnewton.evaluators.bandit import Bandit, Shaping, Weighting, rank_utilities
+from mdpnewton.evaluators.bandit import Bandit, Weighting
+from mdpnewton.evaluators.shaping import Shaping, rank_utilities
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import (
     METHODS,

@@ -3,87 +3,31 @@
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from mdpnewton.evaluators import ActorCritic, LinearCritic
+from mdpnewton.checks import choice, instance, number, whole
+from mdpnewton.environments.names import simulator_of
+from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
-from mdpnewton.policies import Policy, RandomFourier, Standardized
-from mdpnewton.simulators import CompiledSimulator, GymnasiumSimulator, Simulator, UnitActions
+from mdpnewton.policies import RandomFourier, Standardized
+from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.steps import KeepIfBetter, KLStep
 from mdpnewton.training.presets import PRACTICAL, PolicyKind, Preset, policy_of, training_methods
+from mdpnewton.training.state import Progress, Training, evaluator_of
 
-
-@dataclass(frozen=True)
-class Progress:
-    """One iteration of training.
-
-    Attributes:
-        transitions: Played so far, all of them counted.
-        mean_return: Undiscounted mean of the newest batch.
-        record: What the search recorded.
-    """
-
-    transitions: int
-    mean_return: float
-    record: Record
-
-
-@dataclass
-class Training:
-    """A policy in training, or trained: all that is needed to play it and to go on.
-
-    Attributes:
-        simulator: What it is trained on, with unit actions.
-        kind: "linear", "rbf" or "mlp".
-        seed: Of all randomness.
-        preset: The numbers.
-        features: Of the critic, and of the policy unless it is a network; fixed after the
-            first batch.
-        policy: The policy.
-        w: The parameters, as they are on the way.
-        recent: The last points, each with a lower bound of its return.
-        evaluator: Holds the batches and the critic.
-        iteration: How many are done.
-        history: One entry an iteration.
-        status: Why it stopped.
-    """
-
-    simulator: Simulator
-    kind: PolicyKind
-    seed: int
-    preset: Preset
-    features: RandomFourier
-    policy: Policy
-    w: PyTree
-    evaluator: ActorCritic
-    recent: list[tuple[float, PyTree]] = field(default_factory=list)
-    iteration: int = 0
-    history: list[Progress] = field(default_factory=list)
-    status: str = "new"
-
-    @property
-    def best(self) -> PyTree:
-        """The parameters to use: of the last points the one that is surely good."""
-        if not self.recent:
-            return self.w
-        return max(reversed(self.recent), key=lambda point: point[0])[1]
-
-    def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
-        """Episodes of the most probable actions of the best parameters."""
-        return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
+METHOD = "second_gauss_newton"
 
 
 def train(
     environment: str | Simulator,
     *,
-    method: str = "second_gauss_newton",
+    method: str = METHOD,
     policy: PolicyKind = "rbf",
     transitions: int | None = None,
     iterations: int | None = None,
@@ -95,12 +39,12 @@ def train(
     """Train a policy on any environment with the preset.
 
     Args:
-        environment: A Gymnasium id, or a simulator.
+        environment: A Gymnasium id, "cartpole", "navigation", or a simulator.
         method: A name in `TRAINING_METHODS`.
         policy: "linear" or "rbf" in the observations, or "mlp", a network.
         transitions: Stop when so many have been played; 25,000 if nothing is said.
         iterations: Stop after so many.
-        seed: Of all randomness.
+        seed: Random seed.
         preset: The numbers.
         largest: Limit of the step size, in units of the method's direction. If not given it is
             the preset's for "second_gauss_newton" and none for the others, whose directions
@@ -110,12 +54,15 @@ def train(
     Returns:
         The trained policy with its history; Ctrl-C ends with what there is.
     """
+    _check_limits(transitions, iterations, largest)
     if transitions is None and iterations is None:
         transitions = 25_000
-    started = begin(simulator_of(environment), policy, seed, preset)
+    name = environment if isinstance(environment, str) else ""
+    training = begin(
+        simulator_of(environment), policy, seed, preset, method=method, environment=name
+    )
     return proceed(
-        started,
-        method=method,
+        training,
         transitions=transitions,
         iterations=iterations,
         largest=largest,
@@ -123,72 +70,65 @@ def train(
     )
 
 
-def simulator_of(environment: str | Simulator) -> Simulator:
-    """The simulator of a Gymnasium id, or the given one, with unit actions."""
-    if isinstance(environment, str):
-        return GymnasiumSimulator(environment, unit_actions=True)
-    if isinstance(environment, CompiledSimulator) and not isinstance(environment, UnitActions):
-        return UnitActions(environment)
-    return environment
-
-
 def begin(
-    simulator: Simulator, kind: PolicyKind, seed: int, preset: Preset = PRACTICAL
+    simulator: Simulator,
+    kind: PolicyKind,
+    seed: int,
+    preset: Preset = PRACTICAL,
+    *,
+    method: str = METHOD,
+    environment: str = "",
 ) -> Training:
-    """Play a first batch blindly, and fix the features to what was seen in it."""
-    look, draw = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
-    training = blank(simulator, kind, seed, preset)
-    memory = training.evaluator.memory
-    blind = policy_of("linear", simulator.spaces, training.features, preset)
-    batch = memory.play(look, blind, blind.initial_parameters())
+    """A training with its first batch, which is played blindly and fixes the features.
+
+    Args:
+        simulator: What to train on, with unit actions.
+        kind: Kind of the policy.
+        seed: Random seed.
+        preset: The numbers.
+        method: A name in `TRAINING_METHODS`.
+        environment: Name of the environment, to find it again.
+    """
+    instance("train", "preset", preset, Preset, "pass `Preset(...)`")
+    choice("train", "policy", kind, get_args(PolicyKind))
+    choice("train", "method", method, training_methods(preset, kind))
+    key = jax.random.key(whole("train", "seed", seed))
+    look, draw = jax.random.split(jax.random.fold_in(key, 1))
+    batch = _blind_batch(look, simulator, preset)
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
     standardized = Standardized.of(seen)
     width = preset.width * _distance(standardized, seen)
     features = RandomFourier.drawn(draw, standardized, preset.features, width)
-    return _equipped(training, features)
-
-
-def blank(simulator: Simulator, kind: PolicyKind, seed: int, preset: Preset) -> Training:
-    """A training that has seen nothing: the shape of all its parts."""
-    if kind not in get_args(PolicyKind):
-        raise ValueError(
-            f"`train(policy=...)` knows {', '.join(get_args(PolicyKind))}, got {kind!r}."
-        )
-    size = simulator.spaces.observation
-    plain = Standardized(jnp.zeros(size), jnp.ones(size))
-    features = RandomFourier.drawn(jax.random.key(0), plain, preset.features, 1.0)
-    evaluator = ActorCritic(
-        simulator,
-        LinearCritic(features, trace=preset.trace, ridge=preset.ridge),
-        preset.discount,
-        episodes=preset.episodes,
-        least_transitions=preset.least_transitions,
-        reuse=preset.reuse,
-        trace=preset.trace,
-        ratio_limit=preset.ratio_limit,
-        discounted_occupancy=False,
-    )
     policy = policy_of(kind, simulator.spaces, features, preset, seed)
-    w = policy.initial_parameters()
-    return Training(simulator, kind, seed, preset, features, policy, w, evaluator)
+    evaluator = evaluator_of(simulator, features, preset)
+    evaluator.memory.keep(batch)
+    return Training(
+        simulator,
+        environment,
+        method,
+        kind,
+        seed,
+        preset,
+        features,
+        policy,
+        policy.initial_parameters(),
+        evaluator,
+    )
 
 
 def proceed(
     training: Training,
     *,
-    method: str = "second_gauss_newton",
     transitions: int | None = None,
     iterations: int | None = None,
     largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
     """Go on with a training from where it was stopped; the arguments are those of `train`."""
-    methods = training_methods(training.preset, training.kind)
-    if method not in methods:
-        raise ValueError(f"`train(method=...)` knows {', '.join(methods)}, got {method!r}.")
+    _check_limits(transitions, iterations, largest)
     preset, evaluator = training.preset, training.evaluator
     if largest is None:
-        largest = preset.largest if method == "second_gauss_newton" else math.inf
+        largest = preset.largest if training.method == METHOD else math.inf
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
@@ -203,7 +143,7 @@ def proceed(
         evaluator,
         training.policy,
         training.w,
-        methods[method],
+        training_methods(preset, training.kind)[training.method],
         KeepIfBetter(KLStep(preset.divergence, largest), preset.tolerance),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
@@ -217,16 +157,22 @@ def proceed(
     return training
 
 
-def _equipped(training: Training, features: RandomFourier) -> Training:
-    """The training with these features in its policy and its critic."""
-    preset = training.preset
-    training.features = features
-    training.policy = policy_of(
-        training.kind, training.simulator.spaces, features, preset, training.seed
-    )
-    training.w = training.policy.initial_parameters()
-    training.evaluator.critic = LinearCritic(features, trace=preset.trace, ridge=preset.ridge)
-    return training
+def _blind_batch(key: PRNGKeyArray, simulator: Simulator, preset: Preset) -> Trajectories:
+    """Episodes of a policy that does not look: its mean action is zero, or all are as probable."""
+    size = simulator.spaces.observation
+    plain = Standardized(jnp.zeros(size), jnp.ones(size))
+    none = RandomFourier(plain, jnp.zeros((0, size)), jnp.zeros(0))
+    blind = policy_of("linear", simulator.spaces, none, preset)
+    w, least = blind.initial_parameters(), preset.least_transitions
+    return played(simulator, key, blind, w, preset.episodes, least)
+
+
+def _check_limits(transitions: Any, iterations: Any, largest: Any) -> None:
+    for name, limit in (("transitions", transitions), ("iterations", iterations)):
+        if limit is not None:
+            whole("train", name, limit, 1)
+    if largest is not None:
+        number("train", "largest", largest, above=0, infinite=True)
 
 
 def _distance(standardized: Standardized, seen: np.ndarray, pairs: int = 1000) -> float:

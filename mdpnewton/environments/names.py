@@ -1,0 +1,28 @@
+"""From the name of an environment to what plays it, and to what draws it."""
+
+from mdpnewton.domains.cartpole import CartPole
+from mdpnewton.domains.navigation import Navigation
+from mdpnewton.environments import IDS
+from mdpnewton.simulators import CompiledSimulator, GymnasiumSimulator, Simulator, UnitActions
+
+DOMAINS = {"cartpole": CartPole, "navigation": Navigation}
+
+
+def simulator_of(environment: str | Simulator) -> Simulator:
+    """The simulator of a name, or the given one, with unit actions.
+
+    Args:
+        environment: A name in `DOMAINS`, a Gymnasium id, or a simulator.
+    """
+    if isinstance(environment, str):
+        if environment not in DOMAINS:
+            return GymnasiumSimulator(environment, unit_actions=True)
+        environment = DOMAINS[environment]()
+    if isinstance(environment, CompiledSimulator) and not isinstance(environment, UnitActions):
+        return UnitActions(environment)
+    return environment
+
+
+def environment_id(name: str) -> str:
+    """The Gymnasium id of an environment: what draws it."""
+    return IDS.get(name, name)

@@ -1,0 +1,107 @@
+"""Saved states: plain data with NumPy arrays in an .npz with its description in JSON, no pickle."""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdpnewton.files.folder import write_whole
+from mdpnewton.version import __version__
+
+FORMAT = 2  # of the file; raised when an old file can no longer be read
+ARRAY = "$array"  # in the description, where an array stands: its name in the archive
+KINDS = "biufc"  # types of arrays that need no pickle: booleans and numbers
+
+
+def save_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Write plain data, whole or not at all.
+
+    The archive has the arrays, `about` (JSON in which a reference stands for each array) and
+    `digest`, the SHA-256 of all the others.
+
+    Args:
+        path: The file.
+        state: Dictionaries by text, lists, numbers, strings, None and arrays of numbers.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    description = _described(state, "", arrays)
+    about = {"format": FORMAT, "version": __version__, "state": description}
+    members = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays}
+    members["digest"] = np.frombuffer(_digest(members).encode(), np.uint8)
+    content = io.BytesIO()
+    np.savez(content, **members)  # type: ignore[arg-type]
+    write_whole(path, content.getvalue())
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """The plain data that was saved.
+
+    Raises:
+        ValueError: The file is missing, damaged, or of another format.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; name the folder of `mdpnewton train --out`")
+    damaged = f"{path}: is damaged or no saved policy; train again"
+    try:
+        content = io.BytesIO(path.read_bytes())  # NumPy leaves a damaged file open
+        with np.load(content, allow_pickle=False) as archive:
+            members = {name: archive[name] for name in archive.files}
+        about = json.loads(bytes(members["about"]).decode())
+        form, version = about["format"], about["version"]
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
+        raise ValueError(damaged) from None
+    if form != FORMAT:
+        raise ValueError(
+            f"{path}: has format {form}, written by mdpnewton {version}; this is mdpnewton "
+            f"{__version__}, which reads format {FORMAT}: use that version, or train again"
+        )
+    digest = members.pop("digest", np.zeros(0, np.uint8))
+    if digest.tobytes() != _digest(members).encode():
+        raise ValueError(f"{path}: is damaged (its digest differs); train again")
+    try:
+        return _recalled(about["state"], members)
+    except KeyError:
+        raise ValueError(damaged) from None
+
+
+def _described(data: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+    """The data as JSON; the arrays in it go to `arrays`, named after their number and place."""
+    if isinstance(data, np.ndarray) and data.dtype.kind in KINDS:
+        safe = (letter if letter.isascii() and letter.isalnum() else "_" for letter in place)
+        name = f"{len(arrays)}{''.join(safe)}"  # as a file in the archive
+        arrays[name] = data
+        return {ARRAY: name}
+    if isinstance(data, Mapping) and all(isinstance(key, str) and key != ARRAY for key in data):
+        return {key: _described(each, f"{place}/{key}", arrays) for key, each in data.items()}
+    if isinstance(data, list):
+        return [_described(each, f"{place}/{n}", arrays) for n, each in enumerate(data)]
+    if data is None or type(data) in (bool, int, float, str):
+        return data
+    raise ValueError(
+        f"`save_state(state=...)` needs plain data: dictionaries by text, lists, numbers, strings, "
+        f"None and arrays of numbers, got {type(data).__name__} at {place or '/'}."
+    )
+
+
+def _recalled(description: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    if isinstance(description, dict):
+        if ARRAY in description:
+            return arrays[description[ARRAY]]
+        return {key: _recalled(each, arrays) for key, each in description.items()}
+    if isinstance(description, list):
+        return [_recalled(each, arrays) for each in description]
+    return description
+
+
+def _digest(members: Mapping[str, np.ndarray]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(members):
+        array = np.ascontiguousarray(members[name])
+        total.update(f"{name}{array.dtype}{members[name].shape}".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,181 @@
+"""A training: what it holds, as plain data, and how it is rebuilt from that."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, get_args
+
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray, PyTree
+
+from mdpnewton.checks import choice, instance, whole
+from mdpnewton.environments.names import simulator_of
+from mdpnewton.evaluation import State
+from mdpnewton.evaluators import ActorCritic, LinearCritic
+from mdpnewton.loop import Record
+from mdpnewton.plain import arrays_of, entries, filled, reals, sequence
+from mdpnewton.policies import Policy, RandomFourier, Standardized
+from mdpnewton.simulators import Simulator
+from mdpnewton.simulators.trajectories import Trajectories
+from mdpnewton.training.presets import PolicyKind, Preset, policy_of, training_methods
+
+PARTS = (
+    "environment",
+    "method",
+    "kind",
+    "seed",
+    "preset",
+    "iteration",
+    "features",
+    "policy",
+    "w",
+    "recent",
+    "evaluator",
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One iteration of training.
+
+    Attributes:
+        transitions: Number of transitions played so far, all of them counted.
+        mean_return: Undiscounted mean return of the newest batch.
+        record: What the search recorded.
+    """
+
+    transitions: int
+    mean_return: float
+    record: Record
+
+
+@dataclass
+class Training:
+    """A policy in training, or trained: all that is needed to play it and to go on.
+
+    Attributes:
+        simulator: What it is trained on, with unit actions.
+        environment: Name of the environment; empty for a simulator that was given as such.
+        method: Name of the method.
+        kind: Kind of the policy: "linear", "rbf" or "mlp".
+        seed: Random seed.
+        preset: The numbers.
+        features: Features of the critic, and of the policy unless it is a network; fixed after
+            the first batch.
+        policy: The policy.
+        w: The parameters, as they are on the way.
+        evaluator: Holds the batches and the critic.
+        recent: The last points, each with a lower bound of its return.
+        iteration: Number of iterations that are done.
+        history: One entry per iteration since it was begun or restored.
+        status: Why it stopped.
+    """
+
+    simulator: Simulator
+    environment: str
+    method: str
+    kind: PolicyKind
+    seed: int
+    preset: Preset
+    features: RandomFourier
+    policy: Policy
+    w: PyTree
+    evaluator: ActorCritic
+    recent: list[tuple[float, PyTree]] = field(default_factory=list)
+    iteration: int = 0
+    history: list[Progress] = field(default_factory=list)
+    status: str = "new"
+
+    @property
+    def best(self) -> PyTree:
+        """The parameters to use: of the last points the one that is surely good."""
+        if not self.recent:
+            return self.w
+        return max(reversed(self.recent), key=lambda point: point[0])[1]
+
+    def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
+        """Episodes of the most probable actions of the best parameters."""
+        return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
+
+    def state(self) -> State:
+        """All that is needed to go on, as plain data; the history is not among it."""
+        return {
+            "environment": self.environment,
+            "method": self.method,
+            "kind": self.kind,
+            "seed": self.seed,
+            "preset": asdict(self.preset),
+            "iteration": self.iteration,
+            "features": arrays_of(self.features),
+            "policy": arrays_of(self.policy),
+            "w": arrays_of(self.w),
+            "recent": [{"bound": bound, "w": arrays_of(w)} for bound, w in self.recent],
+            "evaluator": self.evaluator.state(),
+        }
+
+    @classmethod
+    def restored(cls, state: State, simulator: Simulator | None = None) -> "Training":
+        """The training that a state was taken from; it goes on bit for bit.
+
+        Args:
+            state: As `state` gave it.
+            simulator: What it goes on with; the environment that the state names if not given.
+        """
+        call = "Training.restored"
+        parts = dict(zip(PARTS, entries(call, state, *PARTS), strict=True))
+        name = instance(call, "environment", parts["environment"], str, "train again")
+        simulator = simulator_of(name if simulator is None else simulator)
+        try:
+            return _rebuilt(call, simulator, parts)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the saved training does not fit the environment {name!r} as it is now "
+                f"({str(error).rstrip('.')}); train again"
+            ) from None
+
+
+def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) -> ActorCritic:
+    """The evaluator of the preset, with no batch yet."""
+    return ActorCritic(
+        simulator,
+        LinearCritic(features, trace=preset.trace, ridge=preset.ridge),
+        preset.discount,
+        episodes=preset.episodes,
+        least_transitions=preset.least_transitions,
+        reuse=preset.reuse,
+        trace=preset.trace,
+        ratio_limit=preset.ratio_limit,
+        discounted_occupancy=False,
+    )
+
+
+def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training:
+    """The training of the parts of a state."""
+    preset, kind = Preset(**parts["preset"]), parts["kind"]
+    seed = whole(call, "seed", parts["seed"])
+    choice(call, "kind", kind, get_args(PolicyKind))
+    method = choice(call, "method", parts["method"], training_methods(preset, kind))
+    size, waves = simulator.spaces.observation, preset.features
+    shapes = RandomFourier(
+        Standardized(jnp.zeros(size), jnp.zeros(size)), jnp.zeros((waves, size)), jnp.zeros(waves)
+    )
+    features = filled(call, "features", shapes, parts["features"])
+    built = policy_of(kind, simulator.spaces, features, preset, seed)
+    policy = filled(call, "policy", built, parts["policy"])
+    w = policy.initial_parameters()
+    recent = []
+    for point in sequence(call, "recent", parts["recent"]):
+        bound, there = entries(call, point, "bound", "w")
+        recent.append((*reals(call, "recent", [bound], 1), filled(call, "recent", w, there)))
+    return Training(
+        simulator,
+        parts["environment"],
+        method,
+        kind,
+        seed,
+        preset,
+        features,
+        policy,
+        filled(call, "w", w, parts["w"]),
+        evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
+        recent,
+        whole(call, "iteration", parts["iteration"]),
+    )
