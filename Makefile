@@ -1,20 +1,29 @@
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
+EVERYTHING := .venv/.installed
+DEMO := .venv/.installed-demo
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: setup demo test test-slow lint format docs figures benchmark clean
 
-setup: $(STAMP)
+setup: $(EVERYTHING)
 
-# Without the venv module (Debian ships it apart) virtualenv from pip does the same.
-$(STAMP): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; \
+# Where Python comes without the venv module (Debian ships it apart), virtualenv does the same.
+$(BIN)/python:
+	@$(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; \
 	  $(PYTHON) -m pip install --quiet --target .bootstrap virtualenv && \
 	  PYTHONPATH=.bootstrap $(PYTHON) -m virtualenv --quiet .venv; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
-	@touch $(STAMP)
 
-demo: setup
+# Everything includes what the demo needs, so that the demo installs nothing afterwards.
+$(EVERYTHING): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[dev,docs]'
+	@touch $(EVERYTHING) $(DEMO)
+
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[gym,plots]'
+	@touch $(DEMO)
+
+demo: $(DEMO)
 	$(BIN)/mdpnewton train cartpole --transitions 8000 --out runs/demo
 	$(BIN)/mdpnewton evaluate runs/demo --render
 

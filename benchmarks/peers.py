@@ -50,6 +50,7 @@ from peers_tasks import DISCOUNT, LEARNERS, OURS, SWING_UP, TASKS, Learner, Opti
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import mdpnewton.environments  # noqa: F401 - registers ours
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import begin, proceed

@@ -1,9 +1,44 @@
-"""Checks of parameters where they are given; an error names the call, the rule and the remedy."""
+"""Checks of parameters and of packages; an error names the call, the rule and the remedy."""
 
+import importlib
 import math
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, NoReturn
+
+# Packages that the core does without: what they are called, and the extra that installs them.
+EXTRAS = {
+    "PIL": ("Pillow", "plots"),
+    "cma": ("cma", "mujoco"),
+    "gymnasium": ("Gymnasium", "gym"),
+    "matplotlib": ("Matplotlib", "plots"),
+    "mujoco": ("MuJoCo", "mujoco"),
+    "numba": ("Numba", "tetris"),
+}
+
+
+class MissingExtraError(ImportError):
+    """A package is missing that only a part of the library needs; the text says how to have it."""
+
+
+def required(module: str, user: str) -> Any:
+    """The module of a package in `EXTRAS`, or the one-line error that names its extra.
+
+    Args:
+        module: The package or a module in it, as "numba" or "matplotlib.figure".
+        user: What needs it, as the error begins: "Tetris", "a figure".
+    """
+    package = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise  # the package is there and misses something itself
+        called, extra = EXTRAS[package]
+        raise MissingExtraError(
+            f"{user} needs {called}; install it with: pip install 'mdpnewton[{extra}]'",
+            name=error.name,
+        ) from None
 
 
 def refuse(call: str, name: str, rule: str) -> NoReturn:

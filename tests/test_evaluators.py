@@ -294,8 +294,6 @@ class Duck:
 
 def test_search_refuses_what_is_no_evaluator():
     for build in (lambda: mn.search(Duck(), POLICY, W), lambda: mn.Shaped(Duck())):
-        with pytest.raises(
-            ValueError, match="an Evaluator, got Duck; subclass"
-        ) as caught:
+        with pytest.raises(ValueError, match="an Evaluator, got Duck; subclass") as caught:
             build()
         assert "\n" not in str(caught.value)

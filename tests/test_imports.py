@@ -82,7 +82,9 @@ def test_only_the_outer_layers_read_files_print_or_plot():
         for word in (
             "print(",
             "open(",
-            "matplotlib",
+            "import matplotlib",
+            "from matplotlib",
+            'required("matplotlib',
             "import rich",
             "from rich",
             "argparse",

@@ -17,7 +17,7 @@ import mdpnewton as mn
 from mdpnewton.domains.ball_in_cup.pictures import pictures_available
 from mdpnewton.domains.cartpole import CartPole, advance
 from mdpnewton.domains.navigation import Navigation
-from mdpnewton.environments import IDS
+from mdpnewton.environments import ENVIRONMENTS, IDS
 from mdpnewton.simulators import FiniteSimulator, GymnasiumSimulator, SimulationError, UnitActions
 from mdpnewton.simulators.trajectories import Trajectories, accumulated, joined
 
@@ -96,11 +96,27 @@ def test_our_environments_pass_gymnasiums_checker(name):
         check_env(gymnasium.make(IDS[name], render_mode=mode).unwrapped)
 
 
-def test_our_environments_are_found_whichever_is_imported_first():
-    for first, second in (("mdpnewton", "gymnasium"), ("gymnasium", "mdpnewton")):
-        code = f"import {first}, {second}; gymnasium.make('{IDS['cartpole']}')"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import gymnasium, mdpnewton.environments; gymnasium.make('{}')",
+        "import mdpnewton.environments, gymnasium; gymnasium.make('{}')",
+        "import gymnasium; gymnasium.make('mdpnewton.environments:{}')",
+        "import mdpnewton; mdpnewton.GymnasiumSimulator('{}')",
+    ],
+)
+def test_our_environments_are_found(code):
+    command = [sys.executable, "-c", code.format(IDS["cartpole"])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_environment_says_what_one_does_in_it(name):
+    row = ENVIRONMENTS[name]
+    assert row.sentence.endswith(".")
+    assert gymnasium.spec(row.id).max_episode_steps == row.steps
+    assert type(gymnasium.make(row.id).unwrapped).__name__ == row.entry.partition(":")[2]
 
 
 def test_the_environment_and_the_compiled_simulator_have_the_same_dynamics():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+import mdpnewton.environments  # noqa: F401 - registers the game
 from mdpnewton.domains.tetris import DT_10, DT_20, feature_names, plain, play
 from mdpnewton.domains.tetris.pictures import text_picture
 from mdpnewton.domains.tetris.pieces import NAMES, placements, shapes

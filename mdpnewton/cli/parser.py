@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mdpnewton.checks import MissingExtraError
 from mdpnewton.cli import solve, tetris, train
 from mdpnewton.version import __version__
 
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        expected = isinstance(error, ValueError | OSError | ArithmeticError)
+        expected = isinstance(error, ValueError | OSError | ArithmeticError | MissingExtraError)
         text = " ".join(str(error).split()) or type(error).__name__
         if not expected:
             text = f"{type(error).__name__}: {text}; run it again with --debug to see where"

@@ -1,60 +1,71 @@
-"""Our domains as Gymnasium environments; the dynamics themselves are in `domains`."""
+"""Our domains as Gymnasium environments; the dynamics themselves are in `domains`.
 
-import importlib.util
-import sys
-from types import ModuleType
-from typing import Any
+Importing this module registers them, which is how `gymnasium.make` gets to know them: import it
+first, or write `gymnasium.make("mdpnewton.environments:mdpnewton/Tetris-v0")`. Without Gymnasium
+the table can still be read.
+"""
 
-IDS = {
-    "ball-in-cup": "mdpnewton/BallInCup-v0",
-    "cartpole": "mdpnewton/CartPoleSwingUp-v0",
-    "navigation": "mdpnewton/Navigation-v0",
-    "tetris": "mdpnewton/Tetris-v0",
+from typing import NamedTuple
+
+from mdpnewton.checks import MissingExtraError, required
+
+
+class Environment(NamedTuple):
+    """What is known of an environment before it is made.
+
+    Attributes:
+        id: Its name in Gymnasium's registry.
+        entry: Its class, as `module:Class` in this folder.
+        steps: Number of steps after which an episode is cut off, None if it ends by itself.
+        sentence: What one does in it.
+    """
+
+    id: str
+    entry: str
+    steps: int | None
+    sentence: str
+
+
+ENVIRONMENTS = {
+    "ball-in-cup": Environment(
+        "mdpnewton/BallInCup-v0",
+        "ball_in_cup:BallInCupTask",
+        None,
+        "Swing a ball on a string and catch it in the cup, with an arm of seven joints.",
+    ),
+    "cartpole": Environment(
+        "mdpnewton/CartPoleSwingUp-v0",
+        "simulated:CartPoleSwingUp",
+        100,
+        "Swing up a pole by pushing the cart that it hangs from, and keep it upright.",
+    ),
+    "navigation": Environment(
+        "mdpnewton/Navigation-v0",
+        "simulated:NavigationTask",
+        80,
+        "Bring a point on a line to rest at the origin by accelerating it.",
+    ),
+    "tetris": Environment(
+        "mdpnewton/Tetris-v0",
+        "tetris:Tetris",
+        None,
+        "Place falling pieces so that full lines vanish, for as long as the next one fits.",
+    ),
 }
-_ENTRIES = {
-    "ball-in-cup": ("ball_in_cup:BallInCup", None),
-    "cartpole": ("simulated:CartPoleSwingUp", 100),
-    "navigation": ("simulated:NavigationTask", 80),
-    "tetris": ("tetris:Tetris", None),
-}
+IDS = {name: environment.id for name, environment in ENVIRONMENTS.items()}
 
 
-def register(gymnasium: ModuleType) -> None:
-    """Register every environment with Gymnasium."""
-    for name, (entry, steps) in _ENTRIES.items():
+def _register() -> None:
+    try:
+        gymnasium = required("gymnasium", "an environment")
+    except MissingExtraError:
+        return  # nowhere to register, and the modules of this folder say so when they are used
+    for environment in ENVIRONMENTS.values():
         gymnasium.register(
-            id=IDS[name],
-            entry_point=f"mdpnewton.environments.{entry}",
-            max_episode_steps=steps,
+            id=environment.id,
+            entry_point=f"{__name__}.{environment.entry}",
+            max_episode_steps=environment.steps,
         )
 
 
-class _WhenImported:
-    """A finder that registers the environments when Gymnasium is imported, and not before.
-
-    Gymnasium has no plugins of its own any more, and importing it here would make every
-    `import mdpnewton` wait for it.
-    """
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "gymnasium":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            run = spec.loader.exec_module
-
-            def run_and_register(module: ModuleType) -> None:
-                run(module)
-                register(module)
-
-            spec.loader.exec_module = run_and_register  # type: ignore[method-assign]
-        return spec
-
-
-def register_when_imported() -> None:
-    """Register now if Gymnasium is loaded, else as soon as it is."""
-    if "gymnasium" in sys.modules:
-        register(sys.modules["gymnasium"])
-    elif not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WhenImported())
+_register()

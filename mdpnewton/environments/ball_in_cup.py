@@ -2,22 +2,25 @@
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 
+from mdpnewton.checks import required
 from mdpnewton.domains.ball_in_cup import wam
 from mdpnewton.domains.ball_in_cup.model import SENSORS, STEP, ball_start, import_mujoco, load_model
 from mdpnewton.domains.ball_in_cup.pictures import Camera
 from mdpnewton.domains.ball_in_cup.rollouts import DURATION, WORST, first_crossing, in_cup
 
+required("gymnasium", "an environment")
+import gymnasium  # noqa: E402
+
 HOLD = 0.02  # s from action to action
 REACH = 1.0  # rad: how far from the start an action can point
 
 
-class BallInCup(gymnasium.Env):
+class BallInCupTask(gymnasium.Env):
     """Swing the ball up and catch it, Section 6.6, in 75 steps of 0.02 s.
 
-    Action: where each of the seven joints shall be at the end of the step, within [-1, 1], in
+    Action: where each of the seven joints should be at the end of the step, within [-1, 1], in
     rad from the start. The PD controllers of the joints follow it in a straight line, within
     the torque limits. A value that is not finite ends the episode with reward -100.
 
@@ -29,8 +32,8 @@ class BallInCup(gymnasium.Env):
     did. `info` has "crossed", and "caught": whether the ball lies in the cup. Nothing is random.
 
     Args:
-        duration: Seconds an episode.
-        dt: Seconds a step of the simulation.
+        duration: Length of an episode in seconds.
+        dt: Length of a step of the simulation in seconds.
         render_mode: "rgb_array" for pictures, which need OpenGL off-screen, or None.
     """
 
@@ -41,11 +44,11 @@ class BallInCup(gymnasium.Env):
     ):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
-                f"`BallInCup(render_mode=...)` is 'rgb_array' or None, got {render_mode!r}."
+                f"`BallInCupTask(render_mode=...)` is 'rgb_array' or None, got {render_mode!r}."
             )
         if not duration >= HOLD:
             raise ValueError(
-                f"`BallInCup(duration=...)` must be at least {HOLD} s, got {duration}."
+                f"`BallInCupTask(duration=...)` must be at least {HOLD} s, got {duration}."
             )
         mujoco = import_mujoco()
         self.render_mode = render_mode

@@ -1,7 +1,10 @@
 """Small pictures of the domains, drawn at twice the size and halved for smooth edges."""
 
+from typing import Any
+
 import numpy as np
-from PIL import Image, ImageDraw
+
+from mdpnewton.checks import required
 
 SIZE, FINE = 320, 2
 INK, STEEL, BLUE, RED, PAPER = "#222222", "#9aa5b1", "#1f77b4", "#d62728", "#ffffff"
@@ -56,11 +59,12 @@ def phase_picture(trail: np.ndarray, radius: float) -> np.ndarray:
     return _halved(picture)
 
 
-def _sheet() -> tuple[Image.Image, ImageDraw.ImageDraw, int]:
+def _sheet() -> tuple[Any, Any, int]:
     side = SIZE * FINE
-    picture = Image.new("RGB", (side, side), PAPER)
-    return picture, ImageDraw.Draw(picture), side
+    picture = required("PIL.Image", "a picture").new("RGB", (side, side), PAPER)
+    return picture, required("PIL.ImageDraw", "a picture").Draw(picture), side
 
 
-def _halved(picture: Image.Image) -> np.ndarray:
-    return np.asarray(picture.resize((SIZE, SIZE), Image.Resampling.LANCZOS))
+def _halved(picture: Any) -> np.ndarray:
+    smooth = required("PIL.Image", "a picture").Resampling.LANCZOS
+    return np.asarray(picture.resize((SIZE, SIZE), smooth))

@@ -2,11 +2,14 @@
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 
+from mdpnewton.checks import required
 from mdpnewton.domains import cartpole, navigation
 from mdpnewton.environments.drawing import cart_pole_picture, phase_picture
+
+required("gymnasium", "an environment")
+import gymnasium  # noqa: E402
 
 
 class _Simulated(gymnasium.Env):

@@ -2,12 +2,15 @@
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 
+from mdpnewton.checks import required
 from mdpnewton.domains.tetris.pictures import color_picture, text_picture
 from mdpnewton.domains.tetris.pieces import NAMES, ROTATIONS, check_size
 from mdpnewton.domains.tetris.plain import Placement, candidates
+
+required("gymnasium", "an environment")
+import gymnasium  # noqa: E402
 
 
 class Tetris(gymnasium.Env):

@@ -1,12 +1,10 @@
 """Ball-in-a-cup, Section 6.6: who learns to catch, and how often."""
 
-import importlib
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 from scipy.stats import binomtest, fisher_exact
 
+from mdpnewton.checks import required
 from mdpnewton.domains.ball_in_cup import BallInCup, load_demonstration
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
@@ -103,7 +102,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         if name not in known:
             raise ValueError(f"--set {setting}={name}: choose from {', '.join(known)}")
     if CMA in names:
-        _import_cma()  # if it is missing, better known now than after the other methods
+        required("cma", "CMA-ES")  # if it is missing, better known now than after the other methods
     game = BallInCup(duration=config.duration, threads=config.threads)
     start = load_demonstration().imperfect(config.scale, config.bump).weights(game.primitives)
     first = game.play(start)
@@ -183,23 +182,13 @@ def _cma_es(
         "seed": np.nan,  # leave NumPy's own generator alone
         "verbose": -9,
     }
-    search = _import_cma().CMAEvolutionStrategy(start, config.sigma, options)
+    search = required("cma", "CMA-ES").CMAEvolutionStrategy(start, config.sigma, options)
     for _ in range(config.updates):  # whatever its own tests for an end say, as on a plateau
         points = search.ask()
         rewards = game(points)
         search.tell(points, -rewards)
         after(float(rewards.mean()), np.array(search.mean))
     return np.array(search.mean)
-
-
-def _import_cma() -> ModuleType:
-    try:
-        return importlib.import_module("cma")
-    except ImportError as missing:
-        raise ImportError(
-            "CMA-ES needs cma; install it with: pip install 'mdpnewton[mujoco]', or leave "
-            f"{CMA} out of --set methods=..."
-        ) from missing
 
 
 def _summary(runs: list[Run], fine: BallInCup) -> dict[str, Any]:

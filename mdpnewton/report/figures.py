@@ -1,12 +1,16 @@
 """The look of the figures, and the colour and name of every method in them."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
+from mdpnewton.checks import required
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -80,13 +84,15 @@ LABELS = {
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
     """A figure that needs no screen, and its axes; draw inside `figure_style`."""
-    figure = Figure(figsize=(5.2 * columns, 3.9 * rows), layout="constrained")
+    figure = required("matplotlib.figure", "a figure").Figure(
+        figsize=(5.2 * columns, 3.9 * rows), layout="constrained"
+    )
     return figure, figure.subplots(rows, columns, **options)
 
 
 def figure_style() -> AbstractContextManager[None]:
     """The context in which figures are drawn and saved."""
-    return rc_context(STYLE)
+    return required("matplotlib", "a figure").rc_context(STYLE)
 
 
 def rendered(figures: Mapping[str, Figure]) -> dict[str, bytes]:

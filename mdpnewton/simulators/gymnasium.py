@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree
 
+from mdpnewton.checks import MissingExtraError, required
 from mdpnewton.simulators.abstract import SimulationError, Spaces
 from mdpnewton.simulators.trajectories import Trajectories
 
+OURS = ("mdpnewton/", "mdpnewton.environments")  # a prefix, and who registers such ids
 UNLIMITED = 1000  # steps, for an environment that sets no limit of its own
 
 
@@ -98,11 +100,11 @@ class GymnasiumSimulator:
         environment = made(self.name, render_mode="rgb_array")
         seed = int(np.asarray(jax.random.bits(key, dtype=jnp.uint32)) >> 1)
         episode = _Episode(environment, seed, self)
-        pictures = [environment.render()]
+        pictures = [_picture(self.name, environment)]
         for time in range(self.horizon):
             chosen, _ = _act(policy, w, episode.seen[None], key[None], np.asarray(time), True)
             episode.step(np.asarray(chosen)[0], 0.0, last=time == self.horizon - 1)
-            pictures.append(environment.render())
+            pictures.append(_picture(self.name, environment))
             if episode.over:
                 break
         environment.close()
@@ -206,12 +208,15 @@ def _trajectories(played: list[_Episode]) -> Trajectories:
 
 def made(name: str, **options: Any) -> Any:
     """The environment of that id; `module:Id-v0` imports the module first."""
-    import gymnasium
-
-    module, colon, _ = name.partition(":")
-    if colon:
+    gymnasium = required("gymnasium", f"environment {name!r}")
+    prefix, module = OURS
+    if not name.startswith(prefix):
+        module = name.rpartition(":")[0]
+    if module:
         try:
             importlib.import_module(module)
+        except MissingExtraError:
+            raise
         except ImportError as error:
             raise ValueError(
                 f"environment {name!r}: cannot import {module!r} ({error}); is it installed, or in "
@@ -219,6 +224,8 @@ def made(name: str, **options: Any) -> Any:
             ) from None
     try:
         return gymnasium.make(name, **options)
+    except MissingExtraError:
+        raise
     except gymnasium.error.UnregisteredEnv:  # names, versions and namespaces that don't exist
         raise ValueError(
             f"there is no environment {name!r}; check its spelling (`gymnasium.pprint_registry()` "
@@ -226,6 +233,15 @@ def made(name: str, **options: Any) -> Any:
         ) from None
     except (gymnasium.error.Error, ImportError) as error:
         raise ValueError(f"environment {name!r} cannot be made: {error}") from None
+
+
+def _picture(name: str, environment: Any) -> np.ndarray:
+    import gymnasium
+
+    try:
+        return environment.render()
+    except gymnasium.error.DependencyNotInstalled as error:  # its text says what to install
+        raise MissingExtraError(f"environment {name!r} cannot draw pictures: {error}") from None
 
 
 def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:

@@ -44,7 +44,7 @@ class Demonstration:
 
 
 def load_demonstration() -> Demonstration:
-    """The demonstration that comes with the library, made by `examples/make_demonstration.py`."""
+    """The demonstration that comes with the library, made by `tools/make_demonstration.py`."""
     text = resources.files(__package__).joinpath("demonstration.json").read_text("utf-8")
     found = json.loads(text)
     return Demonstration(float(found["dt"]), np.array(found["angles"], dtype=float))

@@ -6,13 +6,12 @@ therefore a PD controller about (q*, qd*) with a torque fed forward. The ball ha
 coordinates and does not spin; it touches the cup and the arm, which never touch each other.
 """
 
-import importlib
-from types import ModuleType
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 
+from mdpnewton.checks import required
 from mdpnewton.domains.ball_in_cup import wam
 
 GRAVITY = 9.81
@@ -27,14 +26,9 @@ STIFF = "0.004 1"  # s, damping ratio: how fast string and contacts take back an
 SENSORS = {"rim": 3, "ball": 3, "in_cup": 3, "speed_in_cup": 3, "string": 1, "torque": wam.JOINTS}
 
 
-def import_mujoco() -> ModuleType:
+def import_mujoco() -> Any:
     """MuJoCo, or an error that says how to have it."""
-    try:
-        return importlib.import_module("mujoco")
-    except ImportError as missing:
-        raise ImportError(
-            "ball-in-a-cup needs MuJoCo; install it with: pip install 'mdpnewton[mujoco]'"
-        ) from missing
+    return required("mujoco", "ball-in-a-cup")
 
 
 def load_model(dt: float = STEP) -> Any:

@@ -1,8 +1,8 @@
 """A board in text and in colour."""
 
 import numpy as np
-from PIL import Image, ImageDraw
 
+from mdpnewton.checks import required
 from mdpnewton.domains.tetris.pieces import shapes
 from mdpnewton.domains.tetris.plain import Step
 
@@ -46,8 +46,9 @@ def text_picture(board: np.ndarray, piece: int, lines: int, new: np.ndarray | No
 def color_picture(board: np.ndarray, piece: int, new: np.ndarray | None = None) -> np.ndarray:
     """Board and piece as an array of pixels; the arguments are those of `text_picture`."""
     height, width = board.shape
-    picture = Image.new("RGB", (width * CELL, (height + MARGIN) * CELL), PAPER)
-    draw = ImageDraw.Draw(picture)
+    size = (width * CELL, (height + MARGIN) * CELL)
+    picture = required("PIL.Image", "a picture").new("RGB", size, PAPER)
+    draw = required("PIL.ImageDraw", "a picture").Draw(picture)
 
     def square(row: int, column: int, color: str) -> None:
         x, y = column * CELL, (height + MARGIN - 1 - row) * CELL

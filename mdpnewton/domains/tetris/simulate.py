@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdpnewton.checks import required
 from mdpnewton.domains.tetris.pieces import check_size
 from mdpnewton.domains.tetris.rules import (
     Estimate,
@@ -137,6 +138,7 @@ def play_chunks(
     _check_run("play", games, seed, first, threads, cap)
     if policy not in POLICIES:
         raise ValueError(f"`play(policy=...)` is one of {', '.join(POLICIES)}, got {policy!r}.")
+    required("numba", "Tetris")
     from mdpnewton.domains.tetris.kernels.play import play_games
 
     shapes, begins = shape_table()
@@ -186,6 +188,7 @@ def estimate(
         raise ValueError(
             f"`estimate(rule=...)` needs a `RecurrentState` or a `Survival`, got {rule!r}."
         )
+    required("numba", "Tetris")
     from mdpnewton.domains.tetris.kernels.estimate import estimate_games
 
     shapes, begins = shape_table()

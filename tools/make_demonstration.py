@@ -1,6 +1,6 @@
 """Make the demonstration of ball-in-a-cup: a dip, a jerk and a catch, found by CMA-ES.
 
-    python examples/make_demonstration.py --seed 1 --out demonstration.json
+    python tools/make_demonstration.py --seed 1 --out demonstration.json
 
 Six via points of joints 2, 4 and 6, begun with a rough sketch, make a spline; the motor
 primitives imitate it; what they do is simulated, and the recorded movement is theirs. It must
@@ -105,7 +105,7 @@ def main() -> None:
             sys.exit("it does not catch at every time step; try another --seed or more --rounds")
     moved = primitives.movement(weights, RECORD, len(best)).q
     rows = ",\n".join("    " + json.dumps([round(x, 6) for x in row]) for row in moved.tolist())
-    command = f"python examples/make_demonstration.py --seed {options.seed}"
+    command = f"python tools/make_demonstration.py --seed {options.seed}"
     command += f" --rounds {options.rounds}"
     about = "Joint angles (rad) of a catch, one row every dt seconds."
     text = f'{{\n  "about": {json.dumps(about)},\n  "command": {json.dumps(command)},\n'
