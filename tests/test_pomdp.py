@@ -85,7 +85,7 @@ BAD = {
     "first shape": (broken(first_observation=np.ones((3, 4))), r"\(S, O\) = \(4, 3\)"),
     "names": (broken(states=("a", "b")), "needs 4 names"),
     "a string for names": (broken(actions="ab"), "needs 2 names"),
-    "same names": (broken(actions=("a", "a")), "'a' comes twice"),
+    "same names": (broken(actions=("a", "a")), "'a' occurs twice"),
 }
 
 

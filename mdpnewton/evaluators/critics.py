@@ -73,7 +73,7 @@ class LinearCritic(Critic):
         call = "LinearCritic"
         self.features = instance(call, "features", features, Callable, FEATURES)
         if size is None and not hasattr(features, "size"):
-            refuse(call, "size", "must be given for features that do not tell their `size`")
+            refuse(call, "size", "must be given for features that have no `size`")
         self.size = whole(call, "size", features.size if size is None else size, 1)
         self.trace = number(call, "trace", trace, least=0, most=1)
         self.ridge = number(call, "ridge", ridge, least=0)

@@ -57,8 +57,8 @@ class LinearGaussianEvaluator(Evaluator):
             )
         if (policy.n_actions, policy.n_states) != shape:
             raise ValueError(
-                f"`LinearGaussianEvaluator` got a policy with {policy.n_actions} actions of "
-                f"{policy.n_states} states for an MDP with {shape[0]} of {shape[1]}."
+                f"`LinearGaussianEvaluator` got a policy for {policy.n_actions} actions and "
+                f"{policy.n_states} states, but the MDP has {shape[0]} and {shape[1]} dimensions."
             )
 
 

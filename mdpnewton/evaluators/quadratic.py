@@ -234,8 +234,8 @@ def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndar
         )
     if (states, len(covariance)) != (d, k) or mean.shape != (k, len(features)):
         raise ValueError(
-            f"`QuadraticEvaluator` got a policy with {len(covariance)} actions of {states} states "
-            f"and a mean of shape {mean.shape} for an MDP with {k} of {d}; expected "
+            f"`QuadraticEvaluator` got a policy for {len(covariance)} actions and {states} states "
+            f"with a mean of shape {mean.shape}, but the MDP has {k} and {d} dimensions and needs "
             f"{(k, len(features))}."
         )
     return np.asarray(mean) @ features, covariance

@@ -91,7 +91,7 @@ class Shaped(Evaluator):
 
     def _shaped(self, found: Evaluation) -> WeightedPairs:
         if not isinstance(found, WeightedPairs):
-            raise ValueError("`Shaped` changes values of pairs, and this evaluator keeps none.")
+            raise ValueError("`Shaped` changes the values of pairs, but this evaluator keeps none.")
         return shaped(found, self.shaping)
 
 

@@ -42,7 +42,7 @@ class FiniteMDP:
         if start.shape != reward.shape[:1]:
             _refuse(
                 "start",
-                f"needs one probability a state: expected shape ({reward.shape[0]},), "
+                f"needs one probability per state: expected shape ({reward.shape[0]},), "
                 f"got {start.shape}",
             )
         _check_rows("start", start[None], lambda row: "the whole of it")

@@ -158,8 +158,8 @@ class QuadraticMDP(eqx.Module):
         if not self.growth(gain) < 1:
             raise ValueError(
                 "`QuadraticMDP.optimal_gain()` found no stabilising solution of the Riccati "
-                "equation: some motion that grows by more than discount ** -0.5 a step cannot be "
-                "controlled, or some on that limit costs nothing."
+                "equation: some motion that grows by more than discount ** -0.5 per step cannot "
+                "be controlled, or some on that limit costs nothing."
             )
         return gain
 

@@ -190,6 +190,6 @@ def gibbs_over_successors(mdp: FiniteMDP, state_features: Any) -> Gibbs:
     if features.ndim != 2 or features.shape[0] != mdp.n_states:
         raise ValueError(
             f"`gibbs_over_successors(state_features=...)` needs shape ({mdp.n_states}, n), one "
-            f"row a state, got {features.shape}."
+            f"row per state, got {features.shape}."
         )
     return Gibbs(mdp.expected_next(features))

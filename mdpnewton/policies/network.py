@@ -139,8 +139,8 @@ class NetworkGaussian(Policy):
         scale = np.asarray(sigma, dtype=float)
         if scale.ndim != 1 or scale.size == 0:
             raise ValueError(
-                f"`NetworkGaussian(sigma=...)` needs shape (k,), one an action dimension, got "
-                f"{scale.shape}; for one dimension write `[sigma]`."
+                f"`NetworkGaussian(sigma=...)` needs shape (k,), one number per action "
+                f"dimension, got {scale.shape}; for one dimension write `[sigma]`."
             )
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             raise ValueError("`NetworkGaussian(sigma=...)` must be positive and finite.")

@@ -147,7 +147,7 @@ class _Episode:
         if not np.isfinite(reward):
             raise SimulationError(
                 f"{self.simulator.name} returned the reward {reward} in step {len(self.rows)}; "
-                f"mend the environment, the policy so far is safe."
+                f"fix the environment; the policy so far is safe."
             )
         self.over = bool(terminated or truncated or last)
         row = (self.seen, action, float(reward), after, bool(terminated), self.over, log_prob)
@@ -159,7 +159,7 @@ class _Episode:
         if not np.isfinite(seen).all():
             raise SimulationError(
                 f"{self.simulator.name} returned an observation with NaN or infinite entries in "
-                f"step {len(self.rows)}; mend the environment, the policy so far is safe."
+                f"step {len(self.rows)}; fix the environment; the policy so far is safe."
             )
         return seen
 
@@ -169,7 +169,7 @@ class _Episode:
         except Exception as error:
             raise SimulationError(
                 f"{self.simulator.name} raised {type(error).__name__} in step {len(self.rows)}: "
-                f"{error}; mend the environment, the policy so far is safe."
+                f"{error}; fix the environment; the policy so far is safe."
             ) from error
 
 

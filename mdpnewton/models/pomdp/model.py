@@ -197,7 +197,7 @@ def _names(name: str, value: Any, size: int) -> tuple[str, ...]:
         refuse(CALL, name, f"needs {size} names or None, got {value!r}")
     if len(set(names)) != size:
         twice = next(each for each in names if names.count(each) > 1)
-        refuse(CALL, name, f"must differ from each other, but {twice!r} comes twice")
+        refuse(CALL, name, f"must differ from each other, but {twice!r} occurs twice")
     return names
 
 
