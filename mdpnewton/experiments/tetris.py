@@ -31,6 +31,7 @@ FRESH = 1_000_000  # added to the seed for games that no search has seen
 STUCK = 0.2  # of the best run's lines: a run below has not learnt
 FRAMES = 200  # of the replay
 FIRST = "first_gauss_newton"  # an extra, which the paper leaves out of Section 6.5
+DIAGONAL = ("steepest", "diagonal_second_gauss_newton")  # no more of a matrix is read
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,14 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
 
         rule = RecurrentState(h1=name == FIRST)
-        return _searched(config, policy, start, methods[name], rule, seed + number, show)
+        evaluator = TetrisEvaluator(
+            rule,
+            games=config.games,
+            line_games=config.games,
+            cap=config.cap,
+            diagonal=name in DIAGONAL,
+        )
+        return _searched(config, policy, start, methods[name], evaluator, seed + number, show)
 
     found = complete_runs(config.runs, list(methods), searched)
     results = {name: _summary(runs) for name, runs in found.items()}
@@ -135,11 +143,10 @@ def _searched(
     policy: AfterstatePolicy,
     start: np.ndarray,
     method: Method,
-    rule: RecurrentState,
+    evaluator: TetrisEvaluator,
     seed: int,
     show: Any,
 ) -> dict[str, Any]:
-    evaluator = TetrisEvaluator(rule, games=config.games, line_games=config.games, cap=config.cap)
     ended = search(
         evaluator,
         policy,  # type: ignore[arg-type]
