@@ -31,7 +31,6 @@ FRESH = 1_000_000  # added to the seed for games that no search has seen
 STUCK = 0.2  # of the best run's lines: a run below has not learnt
 FRAMES = 200  # of the replay
 FIRST = "first_gauss_newton"  # an extra, which the paper leaves out of Section 6.5
-DIAGONAL = ("steepest", "diagonal_second_gauss_newton")  # no more of a matrix is read
 
 
 @dataclass(frozen=True)
@@ -39,17 +38,17 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method; a run has the same seeds for all methods.
-        iterations: Of each run.
-        games: For a direction, and for each of the step sizes.
-        fresh_games: At the end of a run, greedily and by the policy itself.
-        height: Rows.
-        width: Columns.
-        features: "bi" or "dt".
+        runs: Number of runs per method; a run has the same seeds for all methods.
+        iterations: Number of iterations per run.
+        games: Number of games for a direction, and for each of the step sizes.
+        fresh_games: Number of fresh games at the end of a run, greedily and by the policy itself.
+        height: Number of rows.
+        width: Number of columns.
+        features: Set of features, "bi" or "dt".
         start: "soft"; "zero"; or "bertsekas", who had -10 for the largest height, -1 for holes.
         damping: Ridge of every solve, as a share of the matrix's mean diagonal.
-        methods: Names, with commas between.
-        cap: Pieces of a game at most.
+        methods: Names of the methods, with commas between.
+        cap: Maximum number of pieces per game.
     """
 
     runs: int = 1
@@ -87,6 +86,12 @@ def method_of(name: str, damping: float) -> Method:
     return known[name]
 
 
+def reads_diagonals(method: Method) -> bool:
+    """Whether no more of a matrix than its diagonal is read, so that no more is accumulated."""
+    solver = method.solver if isinstance(method, Precondition) else None
+    return isinstance(method, Steepest) or isinstance(solver, Diagonal)
+
+
 def start_of(policy: AfterstatePolicy, name: str) -> np.ndarray:
     """The first weights."""
     if name == "soft":
@@ -113,14 +118,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
 
         rule = RecurrentState(h1=name == FIRST)
-        evaluator = TetrisEvaluator(
-            rule,
-            games=config.games,
-            line_games=config.games,
-            cap=config.cap,
-            diagonal=name in DIAGONAL,
-        )
-        return _searched(config, policy, start, methods[name], evaluator, seed + number, show)
+        return _searched(config, policy, start, methods[name], rule, seed + number, show)
 
     found = complete_runs(config.runs, list(methods), searched)
     results = {name: _summary(runs) for name, runs in found.items()}
@@ -143,10 +141,17 @@ def _searched(
     policy: AfterstatePolicy,
     start: np.ndarray,
     method: Method,
-    evaluator: TetrisEvaluator,
+    rule: RecurrentState,
     seed: int,
     show: Any,
 ) -> dict[str, Any]:
+    evaluator = TetrisEvaluator(
+        rule,
+        games=config.games,
+        line_games=config.games,
+        cap=config.cap,
+        diagonal=reads_diagonals(method),
+    )
     ended = search(
         evaluator,
         policy,  # type: ignore[arg-type]

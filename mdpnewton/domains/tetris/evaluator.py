@@ -22,9 +22,9 @@ class AfterstatePolicy:
     It lives in the compiled simulator, and has no `log_prob` of its own.
 
     Attributes:
-        features: Set of features, "bi" or "dt".
-        height: Number of rows.
-        width: Number of columns.
+        features: "bi" or "dt".
+        height: Rows.
+        width: Columns.
     """
 
     features: str = "bi"
@@ -33,7 +33,7 @@ class AfterstatePolicy:
 
     @property
     def size(self) -> int:
-        """Number of weights."""
+        """How many weights."""
         return len(feature_names(self.features, self.width))
 
 
