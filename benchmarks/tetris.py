@@ -4,9 +4,11 @@
 
 10x10, one thread. Greedy play with Bertsekas-Ioffe and with Dellacherie-Thiery features, a Gibbs
 policy that is sampled, and one with gradient, H2 and Fisher matrix, soft (differences -0.3, holes
--1: some 20 of 23 placements count) and near-greedy (eight times that). A candidate is a placement
-that is scored: 162 / 7 a piece. Rounds go through all rows, and the best round counts: other work
-on the machine can only slow one down. CPU time, because wall time says little on a busy machine.
+-1: some 20 of 23 placements count) and near-greedy (eight times that). Rows with "diagonals" add up
+the diagonals of both matrices and no more; both are compared with the gradient alone. A
+candidate is a placement that is scored: 162 / 7 per piece. Rounds go through all rows, and the best
+round counts: other work on the machine can only slow one down. CPU time, because wall time says
+little on a busy machine.
 
 jumanji (pip install jumanji) is no dependency. `--jumanji` names the Python of an environment that
 has it; by default this one is tried. Its Tetris scores every afterstate of 256 games at a time
@@ -26,9 +28,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-CANDIDATES = 162 / 7  # placements a piece, mean
+CANDIDATES = 162 / 7  # mean number of placements per piece
 HINT = "jumanji is left out: pip install jumanji, there or here; --jumanji PYTHON names its Python"
 SOFT = [0.0] * 10 + [-0.3] * 9 + [0.0, -1.0]
+# Rows that add up matrices, their diagonals, and neither, by the features.
+SUMS = {
+    features: [
+        f"Gibbs {features} with gradient {what}{ending}"
+        for what in ("and H2", "and diagonals", "alone")
+    ]
+    for features, ending in (("BI", ", soft"), ("DT", ""))
+}
 
 
 def _weights() -> tuple[Any, Any]:
@@ -57,21 +67,27 @@ def parts(quick: bool) -> dict[str, Callable[[], int]]:
         return sum(plain.play_game(near, game=game, cap=40).pieces for game in range(2))
 
     rule, survival = RecurrentState(), Survival(0.99, share=8)
+    alone = Survival(0.99, share=1024)  # a covariance so seldom that it costs nothing
+    dt: dict[str, Any] = {"features": "dt", "cap": 3000}
     return {
         "greedy BI": games(near, 600),
-        "greedy DT": games(DT_10, 20, features="dt", cap=3000),
+        "greedy DT": games(DT_10, 20, **dt),
         "Gibbs BI, sampling, near-greedy": games(near, 600, policy="gibbs"),
         "Gibbs BI, sampling, soft": games(soft, 2000, policy="gibbs"),
         "Gibbs BI with gradient and H2, soft": sums(soft, 2000, rule),
         "Gibbs BI with gradient and H2, near-greedy": sums(near, 200, rule),
         "Gibbs BI, survival, H2 on 1/8, near-greedy": sums(near, 200, survival),
-        "Gibbs DT with gradient and H2": sums(DT_10, 10, rule, features="dt", cap=3000),
+        "Gibbs BI with gradient and diagonals, soft": sums(soft, 2000, rule, diagonal=True),
+        "Gibbs BI with gradient alone, soft": sums(soft, 2000, alone, diagonal=True),
+        "Gibbs DT with gradient and H2": sums(DT_10, 10, rule, **dt),
+        "Gibbs DT with gradient and diagonals": sums(DT_10, 10, rule, diagonal=True, **dt),
+        "Gibbs DT with gradient alone": sums(DT_10, 10, alone, diagonal=True, **dt),
         "plain Python, greedy BI": oracle,
     }
 
 
 def jumanji_rate(seconds: float) -> float:
-    """Pieces a CPU second of jumanji's Tetris under a greedy controller."""
+    """Pieces per CPU second of jumanji's Tetris under a greedy controller."""
     import jax
     import jax.numpy as jnp
     from jumanji.environments import Tetris
@@ -160,6 +176,13 @@ def measure(rounds: int, quick: bool, python: str | None) -> dict[str, Any]:
         name: {"pieces_per_second": rate, "candidates_per_second": rate * CANDIDATES}
         for name, rate in rates.items()
     }
+    found["times the gradient alone"] = {
+        features: {
+            "matrices": rates[alone] / rates[whole],
+            "diagonals": rates[alone] / rates[diagonal],
+        }
+        for features, (whole, diagonal, alone) in SUMS.items()
+    }
     found["two threads against one"] = threads(quick)
     if theirs is not None:
         found["times jumanji"] = rates["greedy BI"] / theirs
@@ -179,6 +202,12 @@ def show(found: dict[str, Any]) -> None:
             table.add_row(name, *(f"{number:,.0f}" for number in numbers))
     console = Console()
     console.print(table)
+    for name, times in found["times the gradient alone"].items():
+        print(
+            f"{name}, times the gradient alone: {times['matrices']:.2f} with the matrices, "
+            f"{times['diagonals']:.2f} with their diagonals; "
+            f"ratio {times['matrices'] / times['diagonals']:.2f}"
+        )
     pair = found["two threads against one"]
     print(
         f"two threads against one: {pair['wall']:.2f} by wall time, {pair['cpu']:.2f} by CPU time"

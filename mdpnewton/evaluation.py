@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import equinox as eqx
 import jax
@@ -102,7 +102,7 @@ class Matrix(eqx.Module):
     entries: Float[Array, "n n"]
 
     def __add__(self, other: "Matrix") -> "Matrix":
-        return Matrix(self.w, self.entries + other.entries)
+        return Matrix(self.w, self.entries + other.dense())
 
     def __mul__(self, factor: float) -> "Matrix":
         return Matrix(self.w, factor * self.entries)
@@ -129,12 +129,54 @@ class Matrix(eqx.Module):
         return [self.entries[None]]
 
 
+class MatrixDiagonal(eqx.Module):
+    """The diagonal of a symmetric matrix of which nothing else is known, for `Diagonal` solves."""
+
+    w: Float[Array, " n"]
+    entries: Float[Array, " n"]
+
+    def __add__(self, other: "MatrixDiagonal") -> "MatrixDiagonal":
+        return MatrixDiagonal(self.w, self.entries + other.diagonal())
+
+    def __mul__(self, factor: float) -> "MatrixDiagonal":
+        return MatrixDiagonal(self.w, factor * self.entries)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "MatrixDiagonal":
+        return self * -1.0
+
+    def diagonal(self) -> Float[Array, " n"]:
+        """The diagonal."""
+        return self.entries
+
+    def mv(self, p: Float[Array, " n"]) -> NoReturn:
+        """Refused, and with it iterative solvers and the divergence of a step."""
+        self._refuse("mv")
+
+    def dense(self) -> NoReturn:
+        """Refused."""
+        self._refuse("dense")
+
+    def blocks(self) -> NoReturn:
+        """Refused."""
+        self._refuse("blocks")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise ValueError(
+            f"`{name}` of this matrix is not available, because only the diagonal was accumulated; "
+            f"use a method with `solver=Diagonal()` and a step rule that needs no divergence, or "
+            f"evaluate with `diagonal=False`."
+        )
+
+
 class AccumulatedMatrices(eqx.Module):
     """Gradient and matrices that a simulator adds up itself, if pairs are too many to keep.
 
     Attributes:
         gradient: Gradient of U, a vector like `w`.
-        matrices: The accumulated matrices, by their names in `FORMS`.
+        matrices: The accumulated matrices, by their names in `FORMS`; a vector is the diagonal of
+            a matrix of which nothing else was accumulated.
         objective: Estimated objective U(w).
         objective_error: Standard error of `objective`.
         decisions: Number of decisions behind the matrices, in the unit of the objective: "fisher"
@@ -142,19 +184,20 @@ class AccumulatedMatrices(eqx.Module):
     """
 
     gradient: Float[Array, " n"]
-    matrices: dict[str, Float[Array, "n n"]]
+    matrices: dict[str, Float[Array, "n n"] | Float[Array, " n"]]
     objective: float
     objective_error: float = 0.0
     decisions: float = 1.0
 
-    def matrix(self, w: Float[Array, " n"], form: str) -> Matrix:
-        """The matrix with this name."""
+    def matrix(self, w: Float[Array, " n"], form: str) -> Matrix | MatrixDiagonal:
+        """The matrix of that name, or what was accumulated of it."""
         if form not in self.matrices:
             raise ValueError(
                 f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
                 f"simulator adds up matrices in place of pairs; use a method that needs those."
             )
-        return Matrix(w, self.matrices[form])
+        entries = self.matrices[form]
+        return Matrix(w, entries) if entries.ndim == 2 else MatrixDiagonal(w, entries)
 
 
 Evaluation = WeightedPairs | AccumulatedMatrices

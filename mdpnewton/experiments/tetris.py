@@ -38,17 +38,17 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method; a run has the same seeds for all methods.
-        iterations: Of each run.
-        games: For a direction, and for each of the step sizes.
-        fresh_games: At the end of a run, greedily and by the policy itself.
-        height: Rows.
-        width: Columns.
-        features: "bi" or "dt".
+        runs: Number of runs per method; a run has the same seeds for all methods.
+        iterations: Number of iterations per run.
+        games: Number of games for a direction, and for each of the step sizes.
+        fresh_games: Number of fresh games at the end of a run, greedily and by the policy itself.
+        height: Number of rows.
+        width: Number of columns.
+        features: Set of features, "bi" or "dt".
         start: "soft"; "zero"; or "bertsekas", who had -10 for the largest height, -1 for holes.
         damping: Ridge of every solve, as a share of the matrix's mean diagonal.
-        methods: Names, with commas between.
-        cap: Pieces of a game at most.
+        methods: Names of the methods, with commas between.
+        cap: Maximum number of pieces per game.
     """
 
     runs: int = 1
@@ -84,6 +84,12 @@ def method_of(name: str, damping: float) -> Method:
     if name not in known:
         raise ValueError(f"--set methods={name}: choose from {', '.join(known)}")
     return known[name]
+
+
+def reads_diagonals(method: Method) -> bool:
+    """Whether no more of a matrix than its diagonal is read, so that no more is accumulated."""
+    solver = method.solver if isinstance(method, Precondition) else None
+    return isinstance(method, Steepest) or isinstance(solver, Diagonal)
 
 
 def start_of(policy: AfterstatePolicy, name: str) -> np.ndarray:
@@ -139,7 +145,13 @@ def _searched(
     seed: int,
     show: Any,
 ) -> dict[str, Any]:
-    evaluator = TetrisEvaluator(rule, games=config.games, line_games=config.games, cap=config.cap)
+    evaluator = TetrisEvaluator(
+        rule,
+        games=config.games,
+        line_games=config.games,
+        cap=config.cap,
+        diagonal=reads_diagonals(method),
+    )
     ended = search(
         evaluator,
         policy,  # type: ignore[arg-type]
