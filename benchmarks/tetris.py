@@ -2,19 +2,19 @@
 
     python benchmarks/tetris.py [--quick] [--json] [--jumanji PYTHON]
 
-10x10, one thread. Greedy play with Bertsekas-Ioffe and with Dellacherie-Thiery features, a Gibbs
-policy that is sampled, and one with gradient, H2 and Fisher matrix, soft (differences -0.3, holes
--1: some 20 of 23 placements count) and near-greedy (eight times that). Rows with "diagonals" add up
-the diagonals of both matrices and no more; both are compared with the gradient alone. A
-candidate is a placement that is scored: 162 / 7 per piece. Rounds go through all rows, and the best
-round counts: other work on the machine can only slow one down. CPU time, because wall time says
-little on a busy machine.
+The board is 10x10, with one thread. The rows are greedy play with Bertsekas-Ioffe and with
+Dellacherie-Thiery features, a Gibbs policy that is sampled, and one with gradient, H2 and Fisher
+matrix, soft (differences -0.3, holes -1: some 20 of 23 placements count) and near-greedy (eight
+times that). Rows with "diagonals" add up only the diagonals of both matrices; both are compared
+with the gradient alone. A candidate is a placement that is scored: 162 / 7 per piece. Rounds go
+through all rows, and the best round counts, because other work on the machine can only slow a round
+down. Rates are per CPU time, because wall time says little on a busy machine.
 
-jumanji (pip install jumanji) is no dependency. `--jumanji` names the Python of an environment that
-has it; by default this one is tried. Its Tetris scores every afterstate of 256 games at a time
-with the same features, in compiled and vectorised JAX. Its game is the same but for time limit
-and rewards. The two-thread row compares two threads with one by wall time, which needs two idle
-cores, and by CPU time.
+jumanji (pip install jumanji) is not a dependency. `--jumanji` names the Python of an environment
+that has it; by default the current one is tried. Its Tetris scores every afterstate of 256 games at
+a time with the same features, in compiled and vectorised JAX. Its game is the same except for the
+time limit and the rewards. The two-thread row compares two threads with one by wall time, which
+needs two idle cores, and by CPU time.
 """
 
 import argparse
@@ -42,7 +42,7 @@ SUMS = {
 
 
 def _weights() -> tuple[Any, Any]:
-    """Soft and near-greedy, without ties."""
+    """Soft and near-greedy weights, without ties."""
     import numpy as np
 
     near = 8 * np.array(SOFT) + 0.01 * np.random.default_rng(0).normal(size=21)
@@ -50,7 +50,7 @@ def _weights() -> tuple[Any, Any]:
 
 
 def parts(quick: bool) -> dict[str, Callable[[], int]]:
-    """By name, what is timed; each returns the pieces it played."""
+    """What is timed, by name; each function returns the number of pieces it played."""
     from mdpnewton.domains.tetris import DT_10, RecurrentState, Survival, estimate, plain, play
 
     soft, near = _weights()
@@ -130,7 +130,7 @@ def jumanji_rate(seconds: float) -> float:
 
 
 def peer(python: str | None, seconds: float) -> float | None:
-    """The rate of jumanji in its own process; None without it."""
+    """The rate of jumanji in its own process; None if it is not installed."""
     if python is None and importlib.util.find_spec("jumanji") is None:
         return None
     command = [python or sys.executable, str(Path(__file__)), "--only-jumanji", str(seconds)]
@@ -144,7 +144,7 @@ def peer(python: str | None, seconds: float) -> float | None:
 
 
 def threads(quick: bool) -> dict[str, float]:
-    """Two threads against one: wall time, and twice the ratio of pieces per CPU second."""
+    """Two threads against one: by wall time, and twice the ratio of pieces per CPU second."""
     from mdpnewton.domains.tetris import play
 
     _, near = _weights()
@@ -221,10 +221,10 @@ def show(found: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, three rounds")
+    parser.add_argument("--quick", action="store_true", help="measure small sizes in three rounds")
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--jumanji", metavar="PYTHON", help="of an environment that has jumanji")
-    parser.add_argument("--repetitions", type=int, help="rounds (default 3 or 15)")
+    parser.add_argument("--jumanji", metavar="PYTHON", help="Python with jumanji")
+    parser.add_argument("--repetitions", type=int, help="number of rounds (default 3 or 15)")
     parser.add_argument("--only-jumanji", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only_jumanji is not None:

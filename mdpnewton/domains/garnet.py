@@ -15,11 +15,11 @@ def garnet(
     """A random MDP in which each action leads to a few random states.
 
     Args:
-        seed: Makes the same problem again.
-        n_states: S.
-        n_actions: A.
-        branching: How many successors a pair has.
-        discount: Of the rewards, which are uniform in [0, 1].
+        seed: Random seed; the same seed gives the same problem.
+        n_states: Number of states.
+        n_actions: Number of actions.
+        branching: Number of successors per pair of state and action.
+        discount: Discount factor. Rewards are uniform in [0, 1].
     """
     if not 1 <= branching <= n_states:
         raise ValueError(f"`garnet(branching=...)` must be in 1..{n_states}, got {branching}.")
