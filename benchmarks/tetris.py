@@ -41,7 +41,7 @@ def _weights() -> tuple[Any, Any]:
 
 def parts(quick: bool) -> dict[str, Callable[[], int]]:
     """By name, what is timed; each returns the pieces it played."""
-    from mdpnewton.domains.tetris import DT_10, RecurrentState, Survival, estimate, plain, play
+    from mdpnewton.domains.tetris import DT_10, RecurrentBoard, Survival, estimate, plain, play
 
     soft, near = _weights()
     size = 1 if quick else 5
@@ -56,7 +56,7 @@ def parts(quick: bool) -> dict[str, Callable[[], int]]:
     def oracle() -> int:
         return sum(plain.play_game(near, game=game, cap=40).pieces for game in range(2))
 
-    rule, survival = RecurrentState(), Survival(0.99, share=8)
+    rule, survival = RecurrentBoard(), Survival(0.99, share=8)
     return {
         "greedy BI": games(near, 600),
         "greedy DT": games(DT_10, 20, features="dt", cap=3000),

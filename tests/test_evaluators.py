@@ -13,10 +13,10 @@ from problems import gibbs, random_mdp
 import mdpnewton as mn
 import mdpnewton.evaluators
 from mdpnewton.domains.tetris.evaluator import TetrisEvaluator
+from mdpnewton.domains.tetris.policy import soft_start
 from mdpnewton.files.states import load_state, save_state
 from mdpnewton.plain import arrays_of
 from mdpnewton.policies.features import OneHot
-from mdpnewton.training.tetris import soft_start
 
 MDP = random_mdp(3, n_states=3, n_actions=2, discount=0.7)
 POLICY, _, W = gibbs(3, MDP, n=2)

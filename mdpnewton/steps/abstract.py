@@ -24,6 +24,8 @@ class Step:
         reason: Why it was not accepted, or why it is not what was asked for.
         evaluations: How many points the rule looked at.
         divergence: Mean KL divergence of the step, where the rule measured it.
+        share: Share of the usual length that the step has, where the rule shortened it because
+            the step before was undone.
     """
 
     size: float
@@ -31,6 +33,12 @@ class Step:
     reason: str = ""
     evaluations: int = 0
     divergence: float = float("nan")
+    share: float = 1.0
+
+    @property
+    def undone(self) -> bool:
+        """Whether the step led somewhere and the search came back."""
+        return self.size > 0 and not self.accepted
 
 
 @dataclass
@@ -47,6 +55,8 @@ class Line:
             no new samples.
         surrogate_at: What the samples at size 0 promise for a size, by importance weights: the
             objective there less that at 0.
+        fisher_form: Gives d'Fd, F the Fisher matrix of one decision, where the divergence is known
+            to second order alone: `divergence_at(size)` is then d'Fd size^2 / 2. Else None.
         previous: The step before this one, as it ended; None at the first.
         risen: What U has risen by since the line before this one.
     """
@@ -58,6 +68,7 @@ class Line:
     slope_at: Callable[[float], float] | None = None
     divergence_at: Callable[[float], float] | None = None
     surrogate_at: Callable[[float], float] | None = None
+    fisher_form: Callable[[], float] | None = None
     previous: Step | None = None
     risen: float = math.nan
     evaluations: int = 0

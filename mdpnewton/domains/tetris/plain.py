@@ -43,7 +43,7 @@ class Placement(NamedTuple):
     shape: Shape
 
 
-class Step(NamedTuple):
+class Decision(NamedTuple):
     """One decision, as the accumulations of `plain_estimates` see it.
 
     Attributes:
@@ -194,7 +194,7 @@ def decisions(
     policy: str = "greedy",
     seed: int = 0,
     game: int = 0,
-) -> Iterator[Step]:
+) -> Iterator[Decision]:
     """The decisions of one game, to its end; the arguments are those of `play_game`."""
     pieces, actions = (Stream(seed, game, which) for which in (PIECE_STREAM, ACTION_STREAM))
     board = np.zeros((height, width), bool)
@@ -213,7 +213,7 @@ def decisions(
             word, probabilities = actions.word(), gibbs(scores)
             chosen = _drawn(probabilities, uniform_of(word))
         (_, column), placed = list(options.items())[chosen]
-        yield Step(board, piece, column, placed, probabilities, rows, chosen, word)
+        yield Decision(board, piece, column, placed, probabilities, rows, chosen, word)
         board = placed.board
 
 
@@ -227,7 +227,7 @@ def play_game(
     seed: int = 0,
     game: int = 0,
     cap: int = 10_000_000,
-    watch: Callable[[Step], None] | None = None,
+    watch: Callable[[Decision], None] | None = None,
 ) -> Game:
     """One game; the same as game number `game` of `mdpnewton.domains.tetris.play`.
 
