@@ -215,6 +215,14 @@ def test_higher_boards_begin_on_lower_ones():
     assert [one.height for one in found.history] == [10, 14, 16, 16]
 
 
+def test_minutes_end_the_search():
+    found = train_tetris(SMALL, minutes=0.005, schedule=QUICK)
+    seconds = [one.seconds for one in found.history]
+    assert seconds == sorted(seconds)
+    assert 0 < seconds[0] <= seconds[-1] < 0.3 + seconds[0]  # the last began within the time
+    assert (found.interrupted, len(found.history)) == (False, found.evaluator.evaluations - 1)
+
+
 def test_ctrl_c_keeps_what_there_is():
     def enough(one):
         if one.seconds >= 0:

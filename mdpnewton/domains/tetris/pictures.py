@@ -23,9 +23,9 @@ def text_picture(board: np.ndarray, piece: int, lines: int, new: np.ndarray | No
     """Board and piece in text.
 
     Args:
-        board: Bottom row first.
-        piece: The current one, shown above the board.
-        lines: So far.
+        board: The board, bottom row first.
+        piece: The current piece, shown above the board.
+        lines: Number of lines so far.
         new: The cells of the piece placed last, if they are to stand out.
     """
     shape = shapes(piece)[0]

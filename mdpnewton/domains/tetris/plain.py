@@ -29,10 +29,10 @@ class Placement(NamedTuple):
     """What a piece does to a board.
 
     Attributes:
-        board: Afterwards, full lines removed.
-        row: Where the lowest cells of the piece come to rest.
-        lines: Removed.
-        eroded: Cells of the piece in the removed lines.
+        board: The board afterwards, without its full lines.
+        row: Row where the lowest cells of the piece come to rest.
+        lines: Number of lines that were removed.
+        eroded: Number of cells of the piece in the lines that were removed.
         shape: The piece as it was turned.
     """
 
@@ -47,12 +47,12 @@ class Decision(NamedTuple):
     """One decision, as the accumulations of `plain_estimates` see it.
 
     Attributes:
-        board: Before the piece is placed.
-        piece: The current one.
-        column: Where the left side of the piece goes.
-        placed: What it does.
-        probabilities: Of the candidates, 0 for those left out.
-        features: A row a candidate.
+        board: The board before the piece is placed.
+        piece: The current piece.
+        column: Column of the left side of the piece.
+        placed: What the piece does to the board.
+        probabilities: Probability of each candidate, 0 for those left out.
+        features: One row per candidate.
         chosen: Index of the candidate taken.
         word: The random number of the action.
     """
@@ -232,14 +232,14 @@ def play_game(
     """One game; the same as game number `game` of `mdpnewton.domains.tetris.play`.
 
     Args:
-        weights: Of the features.
+        weights: One weight per feature.
         features: "bi" or "dt".
-        height: Rows.
-        width: Columns.
+        height: Number of rows.
+        width: Number of columns.
         policy: "greedy" or "gibbs".
-        seed: Of the run.
+        seed: Random seed of all games.
         game: Index of the game.
-        cap: Pieces after which the game is stopped.
+        cap: Number of pieces after which the game is stopped.
         watch: Called at every decision.
     """
     board, lines, played = np.zeros((height, width), bool), 0, 0
