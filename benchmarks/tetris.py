@@ -51,7 +51,7 @@ def _weights() -> tuple[Any, Any]:
 
 def parts(quick: bool) -> dict[str, Callable[[], int]]:
     """What is timed, by name; each function returns the number of pieces it played."""
-    from mdpnewton.domains.tetris import DT_10, RecurrentState, Survival, estimate, plain, play
+    from mdpnewton.domains.tetris import DT_10, RecurrentBoard, Survival, estimate, plain, play
 
     soft, near = _weights()
     size = 1 if quick else 5
@@ -66,7 +66,7 @@ def parts(quick: bool) -> dict[str, Callable[[], int]]:
     def oracle() -> int:
         return sum(plain.play_game(near, game=game, cap=40).pieces for game in range(2))
 
-    rule, survival = RecurrentState(), Survival(0.99, share=8)
+    rule, survival = RecurrentBoard(), Survival(0.99, share=8)
     alone = Survival(0.99, share=1024)  # a covariance so seldom that it costs nothing
     dt: dict[str, Any] = {"features": "dt", "cap": 3000}
     return {

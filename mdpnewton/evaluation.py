@@ -35,6 +35,8 @@ class WeightedPairs(eqx.Module):
             with products of scores are then refused.
         closed_loop: The Markov chain behind an exact finite evaluation, else None. H12 and the full
             Hessian need it.
+        stage: Number of the problem, for an evaluator that goes from easier problems to harder
+            ones. Objectives of different stages are not compared.
     """
 
     states: PyTree[Array]
@@ -49,6 +51,7 @@ class WeightedPairs(eqx.Module):
     complete: bool = eqx.field(static=True, default=False)
     averaged: bool = eqx.field(static=True, default=False)
     closed_loop: ClosedLoop | None = None
+    stage: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
         shape = self.occupancy.shape
@@ -181,6 +184,7 @@ class AccumulatedMatrices(eqx.Module):
         objective_error: Standard error of `objective`.
         decisions: Number of decisions behind the matrices, in the unit of the objective: "fisher"
             divided by it is the Fisher matrix of one decision.
+        stage: As in `WeightedPairs`.
     """
 
     gradient: Float[Array, " n"]
@@ -188,6 +192,7 @@ class AccumulatedMatrices(eqx.Module):
     objective: float
     objective_error: float = 0.0
     decisions: float = 1.0
+    stage: int = eqx.field(static=True, default=0)
 
     def matrix(self, w: Float[Array, " n"], form: str) -> Matrix | MatrixDiagonal:
         """The matrix of that name, or what was accumulated of it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -11,12 +12,12 @@ from jaxtyping import PyTree
 
 from mdpnewton.checks import instance, number, whole
 from mdpnewton.curvature import gradient
-from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
+from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
-from mdpnewton.steps.divergence import mean_divergence, promised
+from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
 
 Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
 
@@ -85,6 +86,7 @@ def search(
     callback: Callable[[Record, PyTree], object] | None = None,
     evaluation: Evaluation | None = None,
     first: int = 0,
+    previous: Step | None = None,
 ) -> SearchResult:
     """Improve a policy from `w`, Algorithm 1.
 
@@ -104,6 +106,7 @@ def search(
         callback: Called with each record and the parameters after it; returns True to stop.
         evaluation: Evaluation of `w`, if it is known already.
         first: Number of the first iteration, to continue a search that was stopped.
+        previous: The last step of the search that was stopped, as its record has it.
 
     Returns:
         The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
@@ -117,6 +120,8 @@ def search(
     if patience is not None:
         whole("search", "patience", patience, 1)
     whole("search", "first", first)
+    if previous is not None:
+        instance("search", "previous", previous, Step, "pass the `step` of a record")
     w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
     if not _is_finite(w):
         raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
@@ -131,7 +136,7 @@ def search(
             f"another `w`."
         )
     best, since_best = -np.inf, 0
-    previous, before = None, np.nan
+    before = np.nan
     try:
         for iteration in range(first, iterations):
             here = _fold(key, iteration)
@@ -152,6 +157,8 @@ def search(
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
             previous, before = decided, evaluation.objective
+            if next_evaluation.stage != evaluation.stage:
+                best, before = -np.inf, np.nan  # of another problem
             w, evaluation = moved, next_evaluation
             history.append(record)
             trace += [w] if keep_trace else []
@@ -194,7 +201,7 @@ def _transact(
             arrived = evaluator.evaluate(key, policy, moved)
             if not np.isfinite(arrived.objective):
                 reason = "the objective is not finite there"
-            elif not rule.keeps(evaluation, arrived):
+            elif arrived.stage == evaluation.stage and not rule.keeps(evaluation, arrived):
                 reason = "the objective fell"
             else:
                 return decided, moved, arrived
@@ -231,7 +238,13 @@ def _line(
             raise ValueError("this step rule looks at pairs of states and actions; use another one")
         return evaluation
 
+    quadratic = None
+    if isinstance(evaluation, AccumulatedMatrices):
+        quadratic = partial(fisher_form, ahead.value, evaluation)
+
     def divergence_at(size: float) -> float:
+        if quadratic is not None:
+            return 0.5 * quadratic() * size**2
         return float(mean_divergence(policy, w, move(w, size, ahead.value), pairs()))
 
     def surrogate_at(size: float) -> float:
@@ -245,6 +258,7 @@ def _line(
         slope_at=slope_at,
         divergence_at=divergence_at,
         surrogate_at=surrogate_at,
+        fisher_form=quadratic,
     )
 
 

@@ -15,6 +15,7 @@ from mdpnewton.training.state import Training
 from mdpnewton.training.train import train
 
 CONFIDENCE = 0.95
+FRESH = 1_000_000  # added to the seed for games that no search has seen
 T = TypeVar("T")
 
 
@@ -70,6 +71,17 @@ def complete_runs(
         for name, one in zip(names, ended, strict=True):
             found[name].append(one)
     return found
+
+
+def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str, float]:
+    """Mean and standard error over runs; for one run, the error within it.
+
+    Args:
+        values: What each run ended with.
+        errors: Standard error of each value.
+    """
+    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else errors[0]
+    return {"mean": float(np.mean(values)), "stderr": float(error)}
 
 
 def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Tetris, Section 6.5: the paper's algorithm, literally."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,22 +11,27 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from mdpnewton.domains.tetris import RecurrentState, play
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
+from mdpnewton.domains.tetris import RecurrentBoard, play
+from mdpnewton.domains.tetris.evaluator import TetrisEvaluator
+from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
 from mdpnewton.experiments import Progress
-from mdpnewton.experiments.learning_curves import complete_runs, draw_curves, summary
+from mdpnewton.experiments.learning_curves import (
+    FRESH,
+    complete_runs,
+    draw_curves,
+    mean_and_error,
+    summary,
+)
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Method, Precondition, Steepest
 from mdpnewton.report.figures import LABELS, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
-from mdpnewton.training.tetris import soft_start
 
 # Ties, and steps no better than staying, go to the shorter step: long steps end in policies that
 # are nearly deterministic and have no gradient.
 SIZES = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-FRESH = 1_000_000  # added to the seed for games that no search has seen
 STUCK = 0.2  # a run below this share of the best run's lines has not learnt
 FRAMES = 200  # number of frames of the replay
 FIRST = "first_gauss_newton"  # an extra, which the paper leaves out of Section 6.5
@@ -119,7 +123,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             done = before * config.iterations + record.iteration + 1
             progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
 
-        rule = RecurrentState(h1=name == FIRST)
+        rule = RecurrentBoard(h1=name == FIRST)
         return _searched(config, policy, start, methods[name], rule, seed + number, show)
 
     found = complete_runs(config.runs, list(methods), searched)
@@ -143,7 +147,7 @@ def _searched(
     policy: AfterstatePolicy,
     start: np.ndarray,
     method: Method,
-    rule: RecurrentState,
+    rule: RecurrentBoard,
     seed: int,
     show: Any,
 ) -> dict[str, Any]:
@@ -156,7 +160,7 @@ def _searched(
     )
     ended = search(
         evaluator,
-        policy,  # type: ignore[arg-type]
+        policy,
         jnp.asarray(start),
         method,
         BestOfSet(SIZES),
@@ -201,12 +205,6 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "capped": sum(one["capped"] for one in runs),
         "pieces": sum(one["pieces"] for one in runs),
     }
-
-
-def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str, float]:
-    """Mean and standard error over runs; for a single run, the standard error over its games."""
-    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else errors[0]
-    return {"mean": float(np.mean(values)), "stderr": float(error)}
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:

@@ -7,14 +7,15 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.tetris import play
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy
+from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
+    FRESH,
     complete_runs,
+    mean_and_error,
     paired_differences,
     shown_difference,
 )
-from mdpnewton.experiments.tetris import FRESH, mean_and_error
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.tetris import METHODS, Iteration, train_tetris

@@ -24,6 +24,8 @@ class Step:
         reason: Why the step was not accepted, or why it differs from what was requested.
         evaluations: Number of points that the rule looked at.
         divergence: Mean KL divergence of the step, if the rule measured it.
+        share: Share of the usual length that the step has, if the rule shortened it because the
+            previous step was undone.
     """
 
     size: float
@@ -31,6 +33,12 @@ class Step:
     reason: str = ""
     evaluations: int = 0
     divergence: float = float("nan")
+    share: float = 1.0
+
+    @property
+    def undone(self) -> bool:
+        """Whether the step led somewhere and the search came back."""
+        return self.size > 0 and not self.accepted
 
 
 @dataclass
@@ -48,6 +56,9 @@ class Line:
             policy at 0; it needs no new samples.
         surrogate_at: Function that gives the rise of the objective from size 0 to a size, as the
             samples at size 0 promise it by importance weights.
+        fisher_form: Function that gives d'Fd, with F the Fisher matrix of one decision, if the
+            divergence is known to second order only: `divergence_at(size)` is then
+            d'Fd size^2 / 2. Otherwise None.
         previous: The step before this one, as it ended; None at the first.
         risen: Rise of U since the line before this one.
     """
@@ -59,6 +70,7 @@ class Line:
     slope_at: Callable[[float], float] | None = None
     divergence_at: Callable[[float], float] | None = None
     surrogate_at: Callable[[float], float] | None = None
+    fisher_form: Callable[[], float] | None = None
     previous: Step | None = None
     risen: float = math.nan
     evaluations: int = 0

@@ -3,9 +3,10 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree, Scalar
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import AccumulatedMatrices, WeightedPairs
 from mdpnewton.policies import Policy
 
 
@@ -16,6 +17,15 @@ def mean_divergence(policy: Policy, w: PyTree, v: PyTree, pairs: WeightedPairs) 
     $x - 1 - \log x$ for the ratio x, which is never negative.
     """
     return _divergence(policy, w, v, pairs.states, pairs.actions, pairs.occupancy)
+
+
+def fisher_form(d: Float[Array, " n"], evaluation: AccumulatedMatrices) -> float:
+    r"""$d^\top F d$, with F the Fisher matrix of one decision.
+
+    To second order the mean divergence after a step of size a along d is $a^2 d^\top F d / 2$.
+    """
+    ahead, fisher = np.asarray(d), np.asarray(evaluation.matrix(d, "fisher").dense())
+    return float(ahead @ fisher @ ahead) / evaluation.decisions
 
 
 def promised(policy: Policy, w: PyTree, v: PyTree, pairs: WeightedPairs) -> Scalar:

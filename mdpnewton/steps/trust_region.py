@@ -9,7 +9,9 @@ class KLStep(StepRule):
     """The size at which the mean KL divergence from the old policy has a given value.
 
     It depends neither on the scale of the rewards nor on that of the direction, and needs no new
-    samples: the divergence is taken over the states of the evaluation.
+    samples: the divergence is taken over the states of the evaluation. If an
+    evaluation has matrices in place of states, the Fisher matrix gives the size in closed form, to
+    second order.
 
     Attributes:
         divergence: Target for the mean KL divergence of the step.
@@ -27,7 +29,7 @@ class KLStep(StepRule):
         """See `StepRule`."""
         if line.norm == 0:
             return Step(0.0, False, "the direction is zero")
-        size, found = _size_of(line, self)
+        size, found = (_size_of if line.fisher_form is None else _closed_size)(line, self)
         if found == 0:
             return Step(0.0, False, "the policy does not change along the direction")
         if not math.isfinite(found):
@@ -64,6 +66,18 @@ class SurrogateBacktracking(StepRule):
                 return Step(size, divergence=line.divergence_at(size))
             size *= self.shrink
         return Step(0.0, False, "the samples promise no rise at any size")
+
+
+def _closed_size(line: Line, rule: KLStep) -> tuple[float, float]:
+    """A size and its divergence, where that is a known multiple of the size's square."""
+    assert line.fisher_form is not None
+    form = line.fisher_form()
+    if not form > 0 or math.isinf(form):
+        return 0.0, 0.0 if form <= 0 else math.nan
+    size = math.sqrt(2 * rule.divergence / form)
+    if size <= rule.largest:
+        return size, rule.divergence
+    return rule.largest, 0.5 * form * rule.largest**2
 
 
 def _size_of(line: Line, rule: KLStep) -> tuple[float, float]:

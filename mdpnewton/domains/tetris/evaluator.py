@@ -1,6 +1,5 @@
 """Tetris as an evaluator of the library: matrices that the kernel accumulates."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,32 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mdpnewton.checks import choice
-from mdpnewton.domains.tetris.rules import Estimate, RecurrentState, Rule
+from mdpnewton.domains.tetris.policy import AfterstatePolicy
+from mdpnewton.domains.tetris.rules import Estimate, RecurrentBoard, Rule
 from mdpnewton.domains.tetris.simulate import CAP, estimate, play
-from mdpnewton.domains.tetris.tables import feature_names
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluator
-
-
-@dataclass(frozen=True)
-class AfterstatePolicy:
-    """pi(a|s; w) ~ exp(w' phi(board after a)): Gibbs over placements, Section 6.5.
-
-    It lives in the compiled simulator, and has no `log_prob` of its own.
-
-    Attributes:
-        features: "bi" or "dt".
-        height: Rows.
-        width: Columns.
-    """
-
-    features: str = "bi"
-    height: int = 10
-    width: int = 10
-
-    @property
-    def size(self) -> int:
-        """How many weights."""
-        return len(feature_names(self.features, self.width))
 
 
 class TetrisEvaluator(Evaluator):
@@ -62,7 +39,7 @@ class TetrisEvaluator(Evaluator):
         cap: int = CAP,
         diagonal: bool = False,
     ):
-        self.rule: Rule = RecurrentState() if rule is None else rule
+        self.rule: Rule = RecurrentBoard() if rule is None else rule
         self.games, self.line_games, self.threads, self.cap = games, line_games, threads, cap
         self.diagonal: bool = choice("TetrisEvaluator", "diagonal", diagonal, (False, True))
         self.pieces = self.capped = 0

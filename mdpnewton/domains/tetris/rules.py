@@ -13,7 +13,7 @@ RESETS = ("empty", "start")
 
 
 @dataclass(frozen=True)
-class RecurrentState:
+class RecurrentBoard:
     """Algorithm 2: the value of a decision is the lines until the recurrent state comes again.
 
     Traces Phi1, Phi2 add up scores and curvatures since the last visit; at every line they are
@@ -36,7 +36,7 @@ class RecurrentState:
     def __post_init__(self) -> None:
         if self.reset not in RESETS:
             raise ValueError(
-                f"`RecurrentState(reset=...)` is 'empty' or 'start', got {self.reset!r}."
+                f"`RecurrentBoard(reset=...)` is 'empty' or 'start', got {self.reset!r}."
             )
 
 
@@ -91,7 +91,7 @@ class Survival:
         return given
 
 
-Rule = RecurrentState | Survival
+Rule = RecurrentBoard | Survival
 
 
 class Estimate(NamedTuple):
@@ -109,12 +109,12 @@ class Estimate(NamedTuple):
         fisher: sum_t Cov[features] of a game: the Fisher matrix of its decisions. Divide by
             `pieces.mean()` for that of one decision.
         fisher_diagonal: Diagonal of the Fisher matrix.
-        h1: sum Q_t score score', eq. (18), with `RecurrentState(h1=True)`; else None.
-        h1_diagonal: Diagonal of H1, with `RecurrentState(h1=True)`; else None.
+        h1: sum Q_t score score', eq. (18), with `RecurrentBoard(h1=True)`; else None.
+        h1_diagonal: Diagonal of H1, with `RecurrentBoard(h1=True)`; else None.
         cycles: Number of times that the traces were started, all games together.
         visits: How often a decision saw each largest column height.
         survival: With `Survival`, the mean of beta^(T - t) by largest column height, a critic for
-            the next estimate; 0 where it was never seen. With `RecurrentState`, zeros.
+            the next estimate; 0 where it was never seen. With `RecurrentBoard`, zeros.
     """
 
     lines: np.ndarray

@@ -11,7 +11,7 @@ from mdpnewton.domains.tetris.chunks import in_order
 from mdpnewton.domains.tetris.pieces import check_size
 from mdpnewton.domains.tetris.rules import (
     Estimate,
-    RecurrentState,
+    RecurrentBoard,
     Rule,
     Survival,
     standard_error,
@@ -174,7 +174,7 @@ def estimate(
 
     Args:
         weights: See `play`, as are the other arguments.
-        rule: `RecurrentState()`, Algorithm 2, the default; or `Survival()`.
+        rule: `RecurrentBoard()`, Algorithm 2, the default; or `Survival()`.
         features: Set of features, "bi" or "dt".
         height: Number of rows.
         width: Number of columns.
@@ -189,10 +189,10 @@ def estimate(
     given = checked_weights("estimate", weights, features, height, width)
     _check_run("estimate", games, seed, first, threads, cap)
     choice("estimate", "diagonal", diagonal, (False, True))
-    rule = RecurrentState() if rule is None else rule
-    if not isinstance(rule, RecurrentState | Survival):
+    rule = RecurrentBoard() if rule is None else rule
+    if not isinstance(rule, RecurrentBoard | Survival):
         raise ValueError(
-            f"`estimate(rule=...)` needs a `RecurrentState` or a `Survival`, got {rule!r}."
+            f"`estimate(rule=...)` needs a `RecurrentBoard` or a `Survival`, got {rule!r}."
         )
     required("numba", "Tetris")
     from mdpnewton.domains.tetris.kernels.estimate import estimate_games
@@ -201,7 +201,7 @@ def estimate(
     table = policy_table(given, features, width)
     size, survival = len(given), isinstance(rule, Survival)
     critic, beta, share, at_empty, include_start = np.zeros(height + 1), 1.0, 1, True, True
-    side, squared = padded(size), isinstance(rule, RecurrentState) and rule.h1
+    side, squared = padded(size), isinstance(rule, RecurrentBoard) and rule.h1
     if isinstance(rule, Survival):
         critic, beta, share = rule.table(height), float(rule.beta), rule.share
     else:
