@@ -76,7 +76,7 @@ class Curvature(eqx.Module):
 
     def surrogate(self, v: PyTree) -> Scalar:
         """The one function S(v), whose Hessian at `w` this is."""
-        total: Any = 0.0
+        total: Array | float = 0.0
         if self._has_pairs:
             x = self._log_probs(v) - jax.lax.stop_gradient(self._log_probs(self.w))
             total += jnp.sum(self.hessian * x + self.outer * (jnp.expm1(x) - x))
@@ -84,7 +84,7 @@ class Curvature(eqx.Module):
             z = jax.lax.stop_gradient(self._outputs(self.w))
             moved = self._outputs(v) - z
             total -= 0.5 * jnp.sum(self.output[:, None] * moved * self._fisher(z, moved))
-        return total
+        return jnp.asarray(total)
 
     def linearized(self) -> Callable[[PyTree], PyTree]:
         """The exact product p -> C p, prepared once for many p."""
@@ -168,7 +168,9 @@ class Curvature(eqx.Module):
             def column(e: Array, position: int = position, inner: Any = inner) -> Array:
                 tangent = [jnp.zeros_like(other) for other in leaves]
                 tangent[position] = jnp.broadcast_to(e.reshape(inner), leaves[position].shape)
-                image = jax.tree.leaves(product(jax.tree.unflatten(structure, tangent)))
+                image: list[Array] = jax.tree.leaves(
+                    product(jax.tree.unflatten(structure, tangent))
+                )
                 return image[position].reshape(-1, e.size)
 
             block = jnp.moveaxis(jax.vmap(column)(jnp.eye(size)), 0, 1)
@@ -297,7 +299,8 @@ def surrogate(
     With the value weights of "H2" it is the EM bound $\mathcal{Q}(v, w)$ of eq. (16) up to
     a constant in v, and its gradient at w is the policy gradient, eq. (11).
     """
-    return curvature(policy, w, pairs, form).surrogate
+    found: Callable[[PyTree], Array] = curvature(policy, w, pairs, form).surrogate
+    return found
 
 
 def gradient(policy: Policy, w: PyTree, pairs: Evaluation) -> PyTree:

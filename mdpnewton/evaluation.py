@@ -80,7 +80,8 @@ class WeightedPairs(eqx.Module):
                 "this evaluation knows averages of log pi, not of squares of scores; use H2, A2, "
                 "V2 or 'fisher', or for a LinearGaussianMDP `linear_gaussian_terms`."
             )
-        return getattr(self, name)
+        found: Array = getattr(self, name)
+        return found
 
     @property
     def baseline(self) -> Float[Array, "n k"]:
@@ -122,7 +123,8 @@ class Matrix(eqx.Module):
 
     def diagonal(self) -> Float[Array, " n"]:
         """Its diagonal."""
-        return jnp.diagonal(self.entries)
+        found: Array = jnp.diagonal(self.entries)
+        return found
 
     def blocks(self) -> list[Float[Array, "1 n n"]]:
         """The matrix as its only block."""

@@ -162,7 +162,8 @@ def _moments(mdp: QuadraticMDP, cost: _Cost) -> QuadraticMoments:
 def _pairings(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """X_ij Y_kl + X_ik Y_jl + X_il Y_jk."""
     product = np.multiply.outer(X, Y)
-    return product + product.transpose(0, 2, 1, 3) + product.transpose(0, 3, 2, 1)
+    total: np.ndarray = product + product.transpose(0, 2, 1, 3) + product.transpose(0, 3, 2, 1)
+    return total
 
 
 def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
@@ -177,7 +178,8 @@ def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
     mean = scaled[:, d]
     values, vectors = np.linalg.eigh(scaled[:, :d] / units - np.outer(mean, mean))
     out = (vectors * np.sqrt(d * np.maximum(values, 0.0))).T
-    return units * (mean + np.concatenate([out, -out]))
+    nodes: np.ndarray = units * (mean + np.concatenate([out, -out]))
+    return nodes
 
 
 def _gauss_hermite(k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -254,4 +256,5 @@ def _affine(features: Any, d: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _mapped(features: Any, states: Array) -> Array:
-    return jax.vmap(features)(states)
+    phi: Array = jax.vmap(features)(states)
+    return phi

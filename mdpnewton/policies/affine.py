@@ -85,7 +85,7 @@ class AffineGaussian(Policy):
         """The log-density of the action, or its average over a `Deviation`."""
         log_sigma, x = self.log_sigma(w), _extended(state)
         if not isinstance(action, Deviation):
-            error = action - w["mean"] @ x
+            error: Array = action - w["mean"] @ x
             normal = log_sigma + 0.5 * jnp.log(2 * jnp.pi)
             return -0.5 * error @ error * jnp.exp(-2 * log_sigma) - self.n_actions * normal
         error = action.residual + (action.at - w["mean"]) @ x

@@ -57,13 +57,14 @@ class LinearGaussian(Policy):
     def log_prob(self, w: Float[Array, "k d"], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
         error = action - w @ self.features(state)
-        _, log_det = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)
+        log_det: Array = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)[1]
         return -0.5 * (error @ self.precision @ error + log_det)
 
     def sample(self, key: PRNGKeyArray, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean plus correlated noise."""
         noise = jax.random.normal(key, self.covariance.shape[:1])
-        return w @ self.features(state) + jnp.linalg.cholesky(self.covariance) @ noise
+        root: Array = jnp.linalg.cholesky(self.covariance)
+        return w @ self.features(state) + root @ noise
 
     def outputs(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean."""
@@ -87,7 +88,8 @@ class LinearGaussian(Policy):
     ) -> Float[Array, "k d"]:
         r"""$-(\Sigma^{-1})_{aa} \phi_j^2$, whatever the action."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
-        return -jnp.diagonal(self.precision)[:, None] * squares
+        diagonal: Array = jnp.diagonal(self.precision)
+        return -diagonal[:, None] * squares
 
     def initial_parameters(self) -> Float[Array, "k d"]:
         """Zeros: mean zero everywhere."""
@@ -224,7 +226,8 @@ def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar
 
 def second_derivatives(f: Callable[[Array], Scalar], x: Array) -> Array:
     """The diagonal of the Hessian of a function whose Hessian is diagonal: one product tells it."""
-    return jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
+    found: Array = jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
+    return found
 
 
 def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:

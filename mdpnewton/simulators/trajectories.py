@@ -106,9 +106,11 @@ def joined(batches: list[Trajectories]) -> Trajectories:
         kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
         return jnp.asarray(np.concatenate(kept))
 
-    return jax.tree.map(join, *batches)
+    joined: Trajectories = jax.tree.map(join, *batches)
+    return joined
 
 
 def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
     """The rows for which `rows` is True; ends stay where they were."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)  # JAX would be slow
+    kept: Trajectories = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)
+    return kept  # by NumPy, because JAX would be slow
