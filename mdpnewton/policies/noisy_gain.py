@@ -1,6 +1,5 @@
 """A linear policy that explores by noise on its gain."""
 
-from typing import Any
 
 import equinox as eqx
 import jax
