@@ -7,7 +7,7 @@ from problems import random_mdp
 from scipy import sparse
 
 import mdpnewton as mn
-from mdpnewton import closed_loop
+from mdpnewton.models import closed_loop
 
 
 def parts(seed=0):
