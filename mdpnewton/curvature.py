@@ -18,6 +18,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Scalar
 
@@ -48,8 +49,8 @@ class Curvature(eqx.Module):
 
     policy: Policy
     w: PyTree
-    states: PyTree[Array]
-    actions: PyTree[Array]
+    states: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
     hessian: Float[Array, "n k"]
     outer: Float[Array, "n k"]
     output: Float[Array, " n"]

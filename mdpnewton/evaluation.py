@@ -7,6 +7,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.models.closed_loop import ClosedLoop
@@ -37,8 +38,8 @@ class WeightedPairs(eqx.Module):
             full Hessian need it.
     """
 
-    states: PyTree[Array]
-    actions: PyTree[Array]
+    states: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
     occupancy: Float[Array, "n k"]
     value: Float[Array, "n k"]
     advantage: Float[Array, "n k"]

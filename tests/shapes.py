@@ -36,11 +36,19 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         return check
 
     def after(self: Any, *args: Any, **kwargs: Any) -> None:
-        for kind in type(self).__mro__:  # Equinox would do so only after us
-            vars(kind).get("__check_init__", lambda _: None)(self)
-        check(self, *args, **kwargs)
+        if _accepts(self):
+            check(self, *args, **kwargs)
 
     return after
+
+
+def _accepts(module: Any) -> bool:
+    try:
+        for kind in type(module).__mro__:
+            vars(kind).get("__check_init__", lambda _: None)(module)
+    except ValueError:
+        return False  # Equinox asks the same after us, and the module may say why
+    return True
 
 
 def _of_arrays(hint: Any) -> bool:

@@ -116,15 +116,15 @@ class QuadraticMoments(NamedTuple):
         valued: $-\sum_t\gamma^t E\,V(s_t)\,x_t x_t^\top$; None where it is infinite.
     """
 
-    gain: Float[np.ndarray, "k d+1"]
+    gain: Float[np.ndarray, "k x"]
     covariance: Float[np.ndarray, "k k"]
-    cost_to_go: Float[np.ndarray, "d+1 d+1"]
+    cost_to_go: Float[np.ndarray, "x x"]
     constant: float
     curvature: Float[np.ndarray, "k k"]
     objective: float
-    slope: Float[np.ndarray, "k d+1"]
-    visited: Float[np.ndarray, "d+1 d+1"]
-    valued: Float[np.ndarray, "d+1 d+1"] | None
+    slope: Float[np.ndarray, "k x"]
+    visited: Float[np.ndarray, "x x"]
+    valued: Float[np.ndarray, "x x"] | None
 
 
 class _Cost(NamedTuple):
@@ -166,7 +166,7 @@ def _pairings(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return total
 
 
-def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
+def _nodes(moments: Float[np.ndarray, "x x"]) -> Float[np.ndarray, "nodes d"]:
     """2d states which, with equal weights of the right mass, have these moments of (s, 1).
 
     States in different units keep their digits.

@@ -84,7 +84,7 @@ class LinearGaussian(Policy):
         return 0.5 * error @ self.precision @ error
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "k d"]:
         r"""$-(\Sigma^{-1})_{aa} \phi_j^2$, whatever the action."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
@@ -145,12 +145,14 @@ class Gaussian(Policy):
         noise = jax.random.normal(key, (self.n_actions,))
         return w["mean"] @ self.features(state) + sigma * noise
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.n_actions}"]:
         """The mean, then log sigma, whatever the scale block holds."""
         mean = w["mean"] @ self.features(state)
         return jnp.concatenate([mean, LOG_SIGMA[self.scale](w["scale"])])
 
-    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+    def output_fisher(
+        self, outputs: Float[Array, " {2*self.n_actions}"], u: Float[Array, " {2*self.n_actions}"]
+    ) -> Array:
         """See `diagonal_fisher`."""
         return diagonal_fisher(outputs, u)
 
@@ -163,7 +165,7 @@ class Gaussian(Policy):
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> dict[str, Array]:
         r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; entries of the scale never meet each other."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
@@ -208,14 +210,16 @@ FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def diagonal_fisher(outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Float[Array, " 2k"]:
+def diagonal_fisher(
+    outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
+) -> Float[Array, " outputs"]:
     r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$: Fisher of N in its mean and log sigma."""
     log_sigma = jnp.split(outputs, 2)[1]
     of_mean, of_scale = jnp.split(u, 2)
     return jnp.concatenate([jnp.exp(-2 * log_sigma) * of_mean, 2 * of_scale])
 
 
-def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar:
+def diagonal_kl(here: Float[Array, " outputs"], there: Float[Array, " outputs"]) -> Scalar:
     """KL of two Gaussians with independent entries, each given as mean and log sigma."""
     (mean, log_sigma), (other, log_other) = jnp.split(here, 2), jnp.split(there, 2)
     # expm1 and a squared difference keep the digits of a small divergence

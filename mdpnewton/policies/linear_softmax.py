@@ -34,7 +34,7 @@ class LinearSoftmax(Categorical):
         return w @ phi
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "A d"]:
         r"""$-\pi_a (1 - \pi_a) \phi_j^2$, whatever the action."""
         phi: Array = jax.vmap(self.features)(states)

@@ -1,6 +1,5 @@
 """A linear policy that explores by noise on its gain."""
 
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -73,7 +72,7 @@ class NoisyGain(Policy):
         return 0.5 * error @ error / self._variance(state)
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "k d"]:
         """Minus the squared state over the variance, whatever the action."""
         scaled = weights.sum(axis=1) / jax.vmap(self._variance)(states)

@@ -24,15 +24,15 @@ class Trajectories(eqx.Module):
         valid: False for padding.
     """
 
-    observations: PyTree[Array]
-    actions: PyTree[Array]
-    rewards: Float[Array, " n"]
-    next_observations: PyTree[Array]
-    terminated: Bool[Array, " n"]
-    ends: Bool[Array, " n"]
-    times: Int[Array, " n"]
-    log_probs: Float[Array, " n"]
-    valid: Bool[Array, " n"]
+    observations: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
+    rewards: Float[Array, "*n"]
+    next_observations: PyTree[Array | np.ndarray]
+    terminated: Bool[Array, "*n"]
+    ends: Bool[Array, "*n"]
+    times: Int[Array, "*n"]
+    log_probs: Float[Array, "*n"]
+    valid: Bool[Array, "*n"]
 
     @property
     def transitions(self) -> int:
@@ -51,7 +51,7 @@ class Trajectories(eqx.Module):
         return over.cumsum() - over
 
     @property
-    def listed_actions(self) -> PyTree[Array]:
+    def listed_actions(self) -> PyTree[Array | np.ndarray]:
         """The actions as `WeightedPairs` lists them: one for each state."""
         return jax.tree.map(lambda leaf: leaf[:, None], self.actions)
 
