@@ -18,6 +18,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Scalar
 
@@ -49,8 +50,8 @@ class Curvature(eqx.Module):
 
     policy: Policy
     w: PyTree
-    states: PyTree[Array]
-    actions: PyTree[Array]
+    states: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
     hessian: Float[Array, "n k"]
     outer: Float[Array, "n k"]
     output: Float[Array, " n"]
@@ -77,7 +78,7 @@ class Curvature(eqx.Module):
 
     def surrogate(self, v: PyTree) -> Scalar:
         """The function S(v) whose Hessian at `w` this is."""
-        total: Any = 0.0
+        total: Array | float = 0.0
         if self._has_pairs:
             x = self._log_probs(v) - jax.lax.stop_gradient(self._log_probs(self.w))
             total += jnp.sum(self.hessian * x + self.outer * (jnp.expm1(x) - x))
@@ -85,7 +86,7 @@ class Curvature(eqx.Module):
             z = jax.lax.stop_gradient(self._outputs(self.w))
             moved = self._outputs(v) - z
             total -= 0.5 * jnp.sum(self.output[:, None] * moved * self._fisher(z, moved))
-        return total
+        return jnp.asarray(total)
 
     def linearized(self) -> Callable[[PyTree], PyTree]:
         """The exact product p -> C p, prepared once for many p."""
@@ -169,7 +170,9 @@ class Curvature(eqx.Module):
             def column(e: Array, position: int = position, inner: Any = inner) -> Array:
                 tangent = [jnp.zeros_like(other) for other in leaves]
                 tangent[position] = jnp.broadcast_to(e.reshape(inner), leaves[position].shape)
-                image = jax.tree.leaves(product(jax.tree.unflatten(structure, tangent)))
+                image: list[Array] = jax.tree.leaves(
+                    product(jax.tree.unflatten(structure, tangent))
+                )
                 return image[position].reshape(-1, e.size)
 
             block = jnp.moveaxis(jax.vmap(column)(jnp.eye(size)), 0, 1)
@@ -299,7 +302,8 @@ def surrogate(
     With the value weights of "H2" it is the EM bound $\mathcal{Q}(v, w)$ of eq. (16) up to a
     constant in v, and its gradient at w is the policy gradient, eq. (11).
     """
-    return curvature(policy, w, pairs, form).surrogate
+    found: Callable[[PyTree], Array] = curvature(policy, w, pairs, form).surrogate
+    return found
 
 
 def gradient(policy: Policy, w: PyTree, pairs: Evaluation) -> PyTree:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.models.closed_loop import ClosedLoop
@@ -39,8 +40,8 @@ class WeightedPairs(eqx.Module):
             ones. Objectives of different stages are not compared.
     """
 
-    states: PyTree[Array]
-    actions: PyTree[Array]
+    states: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
     occupancy: Float[Array, "n k"]
     value: Float[Array, "n k"]
     advantage: Float[Array, "n k"]
@@ -83,7 +84,8 @@ class WeightedPairs(eqx.Module):
                 "this evaluation knows averages of log pi, not of squares of scores; use H2, A2, "
                 "V2 or 'fisher', or for a LinearGaussianMDP `linear_gaussian_terms`."
             )
-        return getattr(self, name)
+        found: Array = getattr(self, name)
+        return found
 
     @property
     def baseline(self) -> Float[Array, "n k"]:
@@ -125,7 +127,8 @@ class Matrix(eqx.Module):
 
     def diagonal(self) -> Float[Array, " n"]:
         """Its diagonal."""
-        return jnp.diagonal(self.entries)
+        found: Array = jnp.diagonal(self.entries)
+        return found
 
     def blocks(self) -> list[Float[Array, "1 n n"]]:
         """The matrix as its only block."""

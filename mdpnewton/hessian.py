@@ -193,7 +193,8 @@ def _cross_term(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
     reached = loop.flow(table * loop.occupancy[:, :, None])
     slopes = _value_gradient(loop, table)
     with threads_for(2.0 * slopes.size * slopes.shape[1]):
-        return loop.mdp.discount * (reached.T @ slopes)
+        product: np.ndarray = loop.mdp.discount * (reached.T @ slopes)
+    return product
 
 
 def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -202,7 +203,8 @@ def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     negative = weights.ravel() < 0
     above, below = rows[~negative], rows[negative]
     with threads_for(rows.size * rows.shape[1]):
-        return above.T @ above - below.T @ below
+        product: np.ndarray = above.T @ above - below.T @ below
+    return product
 
 
 def _diagonal_blocks(matrix: Array, w: PyTree, independent_axes: int) -> list[Array]:
@@ -221,7 +223,8 @@ _scores = eqx.filter_jit(scores)
 
 @eqx.filter_jit
 def _along(policy: Policy, w: PyTree, states: Any, actions: Any, p: PyTree) -> Array:
-    return jax.jvp(lambda v: policy.log_probs(v, states, actions), (w,), (p,))[1]
+    found: Array = jax.jvp(lambda v: policy.log_probs(v, states, actions), (w,), (p,))[1]
+    return found
 
 
 @eqx.filter_jit

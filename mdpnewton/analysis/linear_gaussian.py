@@ -37,9 +37,9 @@ class Derivatives(NamedTuple):
     gain: Float[Array, "k d"]
     offset: Float[Array, " k"]
     log_sigma: Scalar
-    H2: Float[Array, "d+1 d+1"]
+    H2: Float[Array, "x x"]
     H2_log_sigma: Scalar
-    fisher: Float[Array, "d+1 d+1"]
+    fisher: Float[Array, "x x"]
 
 
 @eqx.filter_jit
@@ -59,7 +59,7 @@ def derivatives(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> De
     )
 
 
-def _second_moment(measure: Measure) -> Float[Array, "d+1 d+1"]:
+def _second_moment(measure: Measure) -> Float[Array, "x x"]:
     x = jnp.append(measure.mean, 1.0)
     return measure.mass * jnp.outer(x, x).at[:-1, :-1].add(measure.covariance)
 

@@ -183,4 +183,5 @@ def _sampled(key: PRNGKeyArray, policy: Any, w: PyTree, samples: int) -> tuple[A
 
 @eqx.filter_jit
 def _log_probs(policy: Any, w: PyTree, actions: Any) -> Array:
-    return jax.vmap(lambda action: policy.log_prob(w, jnp.zeros(()), action))(actions)
+    found: Array = jax.vmap(lambda action: policy.log_prob(w, jnp.zeros(()), action))(actions)
+    return found

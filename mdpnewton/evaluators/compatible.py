@@ -134,7 +134,9 @@ def _critic(
 
     def solved(weights: Array, ridge: Array) -> Array:
         matrix = psi.T @ (weights[:, None] * psi)
-        return jnp.linalg.solve(matrix + ridge * jnp.eye(psi.shape[1]), psi.T @ (weights * target))
+        matrix = matrix + ridge * jnp.eye(psi.shape[1])
+        theta: Array = jnp.linalg.solve(matrix, psi.T @ (weights * target))
+        return theta
 
     def error(ridge: Array) -> Array:
         return jnp.sum((1 - used) * (target - psi @ solved(used, ridge)) ** 2)

@@ -163,7 +163,8 @@ class Chain(eqx.Module):
     def _sent(self, decided: Float[Array, "S B A"]) -> Float[Array, "G S B"]:
         """The arrivals that follow decisions, discounted once: the transpose of `_ahead`."""
         zeros = jnp.zeros((self.kind.shape[1], *decided.shape[:2]))
-        return self.discount * jax.linear_transpose(self._ahead, zeros)(decided)[0]
+        sent: Array = jax.linear_transpose(self._ahead, zeros)(decided)[0]
+        return self.discount * sent
 
     def _system(self, k: Array, value: Float[Array, "G S B"]) -> Float[Array, "G S B"]:
         return value - self.discount * jnp.einsum("gsbca,sca->gsb", k, self._ahead(value))
@@ -172,22 +173,24 @@ class Chain(eqx.Module):
         return jnp.einsum("gsbca,ast,ah->gsbhtc", k, self.moves, self.kind)
 
 
-@sequential_vmap
-def _solved(matrix: Array, gain: Array, begun: Array) -> tuple[Array, Array]:
-    # Sequential under vmap, because batched triangular solves of jaxlib 0.10.2 can deadlock.
+def _both(matrix: Array, gain: Array, begun: Array) -> tuple[Array, Array]:
     factor = jax.scipy.linalg.lu_factor(matrix)
     return jax.scipy.linalg.lu_solve(factor, gain), jax.scipy.linalg.lu_solve(
         factor, begun, trans=1
     )
 
 
+# One after the other under vmap: batched triangular solves of jaxlib 0.10.2 can deadlock.
+_solved: Callable[[Array, Array, Array], tuple[Array, Array]] = sequential_vmap(_both)
+
+
 def _iterated(system: Callable[[Array], Array], target: Array) -> Array:
-    found, _ = jax.scipy.sparse.linalg.gmres(
+    found: Array = jax.scipy.sparse.linalg.gmres(
         system, target, tol=TOLERANCE, atol=0.0, restart=50, maxiter=40
-    )
+    )[0]
     return found
 
 
 def _relative(error: Array, of: Array) -> Array:
-    size = jnp.linalg.norm(of.ravel())
-    return jnp.linalg.norm(error.ravel()) / jnp.where(size > 0, size, 1.0)
+    size, distance = jnp.linalg.norm(of.ravel()), jnp.linalg.norm(error.ravel())
+    return jnp.asarray(distance / jnp.where(size > 0, size, 1.0))

@@ -100,11 +100,13 @@ class LinearCritic(Critic):
         damped = jnp.where(spread > 1e-12, self.ridge * jnp.mean(seen @ phi**2), 1e-12)
         theta = jnp.linalg.solve(matrix + jnp.diag(damped), phi.T @ (weights * target))
         theta = jnp.where(jnp.isfinite(theta).all(), theta, self.parameters)
-        return eqx.tree_at(lambda critic: critic.parameters, self, theta)
+        fitted: LinearCritic = eqx.tree_at(lambda critic: critic.parameters, self, theta)
+        return fitted
 
     def values(self, observations: PyTree) -> Float[Array, " n"]:
         """See `Critic`."""
-        return jax.vmap(self.features)(observations) @ self.parameters
+        phi: Array = jax.vmap(self.features)(observations)
+        return phi @ self.parameters
 
 
 class NetworkCritic(Critic):
@@ -153,7 +155,7 @@ class NetworkCritic(Critic):
         optimizer = optax.adam(self.rate)
 
         def loss(arrays: PyTree) -> Array:
-            outputs = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
+            outputs: Array = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
             return weights @ (outputs - (target - shift) / scale) ** 2
 
         def step(carry: Any, _: None) -> Any:
@@ -168,12 +170,15 @@ class NetworkCritic(Critic):
         good = jnp.isfinite(loss(learnt))
         kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), learnt, arrays)
         places = lambda critic: (critic.network, critic.shift, critic.scale)  # noqa: E731
-        return eqx.tree_at(places, self, (eqx.combine(kept, rest), shift, scale))
+        found = (eqx.combine(kept, rest), shift, scale)
+        fitted: NetworkCritic = eqx.tree_at(places, self, found)
+        return fitted
 
     def values(self, observations: PyTree) -> Float[Array, " n"]:
         """See `Critic`; 0 before the first fit."""
         inputs = jax.vmap(self.features)(observations)
-        return self.shift + self.scale * jax.vmap(self.network)(inputs).reshape(-1)
+        outputs: Array = jax.vmap(self.network)(inputs).reshape(-1)
+        return self.shift + self.scale * outputs
 
 
 def following(ratios: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -168,7 +168,9 @@ def _fit(phi: Array, target: Array, weights: Array) -> Array:
     """Weighted least squares, with a tiny ridge for features that never occur."""
     matrix = phi.T @ (weights[:, None] * phi)
     ridge = 1e-9 * jnp.maximum(jnp.trace(matrix) / matrix.shape[0], 1e-12)
-    return jnp.linalg.solve(matrix + ridge * jnp.eye(matrix.shape[0]), phi.T @ (weights * target))
+    matrix = matrix + ridge * jnp.eye(matrix.shape[0])
+    theta: Array = jnp.linalg.solve(matrix, phi.T @ (weights * target))
+    return theta
 
 
 @eqx.filter_jit

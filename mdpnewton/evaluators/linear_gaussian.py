@@ -89,7 +89,7 @@ class Moments(NamedTuple):
     valued: Measure
     drive: Float[Array, " k"]
     covariance: Float[Array, "k d"]
-    gradient: Float[Array, "k d+1"]
+    gradient: Float[Array, "k x"]
     excess: Scalar
 
 
@@ -101,7 +101,7 @@ class _Law(NamedTuple):
 
 
 def log_objective(
-    mdp: LinearGaussianMDP, means: Float[Array, "H k d+1"], variances: Float[Array, " H"]
+    mdp: LinearGaussianMDP, means: Float[Array, "H k x"], variances: Float[Array, " H"]
 ) -> Scalar:
     """log U of a policy that may change from step to step."""
     rewards = _rewards(mdp, means, variances, _forward(mdp, means, variances))
@@ -262,7 +262,7 @@ def _measure(mass: Array, mean: Array, shift: Array, spread: Array) -> tuple[Mea
     return Measure(total, centre, square / total), about
 
 
-def _nodes(measure: Measure) -> tuple[Float[Array, "2d d"], Float[Array, "d d"]]:
+def _nodes(measure: Measure) -> tuple[Float[Array, "nodes d"], Float[Array, "d d"]]:
     """2d states of equal weight with this mean and covariance, and the inverse of the root.
 
     The root is that of the correlation matrix, so that states in different units keep their digits.

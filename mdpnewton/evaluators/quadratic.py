@@ -118,15 +118,15 @@ class QuadraticMoments(NamedTuple):
         valued: $-\sum_t\gamma^t E\,V(s_t)\,x_t x_t^\top$; None where it is infinite.
     """
 
-    gain: Float[np.ndarray, "k d+1"]
+    gain: Float[np.ndarray, "k x"]
     covariance: Float[np.ndarray, "k k"]
-    cost_to_go: Float[np.ndarray, "d+1 d+1"]
+    cost_to_go: Float[np.ndarray, "x x"]
     constant: float
     curvature: Float[np.ndarray, "k k"]
     objective: float
-    slope: Float[np.ndarray, "k d+1"]
-    visited: Float[np.ndarray, "d+1 d+1"]
-    valued: Float[np.ndarray, "d+1 d+1"] | None
+    slope: Float[np.ndarray, "k x"]
+    visited: Float[np.ndarray, "x x"]
+    valued: Float[np.ndarray, "x x"] | None
 
 
 class _Cost(NamedTuple):
@@ -164,10 +164,11 @@ def _moments(mdp: QuadraticMDP, cost: _Cost) -> QuadraticMoments:
 def _pairings(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """X_ij Y_kl + X_ik Y_jl + X_il Y_jk."""
     product = np.multiply.outer(X, Y)
-    return product + product.transpose(0, 2, 1, 3) + product.transpose(0, 3, 2, 1)
+    total: np.ndarray = product + product.transpose(0, 2, 1, 3) + product.transpose(0, 3, 2, 1)
+    return total
 
 
-def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
+def _nodes(moments: Float[np.ndarray, "x x"]) -> Float[np.ndarray, "nodes d"]:
     """2d states of equal weight that, with the right mass, have these moments of (s, 1).
 
     States in different units keep their digits.
@@ -179,7 +180,8 @@ def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
     mean = scaled[:, d]
     values, vectors = np.linalg.eigh(scaled[:, :d] / units - np.outer(mean, mean))
     out = (vectors * np.sqrt(d * np.maximum(values, 0.0))).T
-    return units * (mean + np.concatenate([out, -out]))
+    nodes: np.ndarray = units * (mean + np.concatenate([out, -out]))
+    return nodes
 
 
 def _gauss_hermite(k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -256,4 +258,5 @@ def _affine(features: Any, d: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _mapped(features: Any, states: Array) -> Array:
-    return jax.vmap(features)(states)
+    phi: Array = jax.vmap(features)(states)
+    return phi

@@ -36,7 +36,8 @@ def rank_utilities(values: Any) -> Float[np.ndarray, " n"]:
     utilities = np.maximum(0.0, np.log(n / 2 + 1) - np.log(np.arange(1, n + 1)))
     _, group, size = np.unique(-values, return_inverse=True, return_counts=True)
     shared = np.add.reduceat(utilities, np.cumsum(size) - size) / size
-    return shared[group] / utilities.sum()
+    found: np.ndarray = shared[group] / utilities.sum()
+    return found
 
 
 def shaped(pairs: WeightedPairs, shaping: Shaping = rank_utilities) -> WeightedPairs:
@@ -107,7 +108,7 @@ def with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs
     total = value.sum()
     # Utilities that are all zero say nothing: every pair is then as good as any other.
     value = value * occupancy.sum() / total if total > 0 else occupancy
-    return eqx.tree_at(
+    found: WeightedPairs = eqx.tree_at(
         lambda p: (p.value, p.advantage, p.ascent, p.state_value),
         pairs,
         (
@@ -118,3 +119,4 @@ def with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs
         ),
         is_leaf=lambda leaf: leaf is None,
     )
+    return found

@@ -87,4 +87,5 @@ class Precondition(Method):
         if damping:
             fisher = "generalized_fisher" if self.curvature == "generalized" else "fisher"
             negated = negated + damping * curvature(*arguments, fisher)
-        return negated
+        operator: Operator = negated
+        return operator

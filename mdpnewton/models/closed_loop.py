@@ -47,12 +47,14 @@ class ClosedLoop:
     @cached_property
     def advantage(self) -> np.ndarray:
         """A(s, a) = Q(s, a) - V(s), shape (S, A)."""
-        return self.action_value - self.value[:, None]
+        found: np.ndarray = self.action_value - self.value[:, None]
+        return found
 
     @cached_property
     def occupancy(self) -> np.ndarray:
         """Discounted visits p_gamma(s, a), eq. (7), shape (S, A)."""
-        return self.visits(self.mdp.start)[:, None] * self.probabilities
+        found: np.ndarray = self.visits(self.mdp.start)[:, None] * self.probabilities
+        return found
 
     @property
     def objective(self) -> float:
@@ -70,7 +72,7 @@ class ClosedLoop:
     def flow(self, x: np.ndarray) -> np.ndarray:
         """Sum of `x` (S, A, ...) that pairs send to each next state, shape (S, ...)."""
         with threads_for(2.0 * self.mdp.n_states * x.size):
-            product = self.mdp.transition_matrix.T @ x.reshape(self.mdp.reward.size, -1)
+            product: np.ndarray = self.mdp.transition_matrix.T @ x.reshape(self.mdp.reward.size, -1)
         return product.reshape(self.mdp.n_states, *x.shape[2:])
 
     @cached_property
@@ -99,7 +101,8 @@ class ClosedLoop:
 
             def solve(x: np.ndarray, transposed: bool) -> np.ndarray:
                 with threads_for(2.0 * len(system) * x.size):
-                    return scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+                    solved: np.ndarray = scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+                return solved
 
             return solve
         hubs = _hubs(system)
@@ -122,19 +125,20 @@ class ClosedLoop:
 def _hubs(system: Any) -> np.ndarray:
     """States with so many predecessors, such as a restart state, that no band contains them."""
     n_states = system.shape[0]
-    return np.bincount(system.indices, minlength=n_states) > 10 * n_states**0.5
+    hubs: np.ndarray = np.bincount(system.indices, minlength=n_states) > 10 * n_states**0.5
+    return hubs
 
 
 def _banded_fill(system: Any, hubs: np.ndarray) -> float:
     """Number of entries of an LU factor in the band of reverse Cuthill-McKee, and in the hubs."""
-    filled = 2.0 * hubs.sum() * len(hubs)
+    filled = 2.0 * int(hubs.sum()) * len(hubs)
     system = system[~hubs][:, ~hubs] if hubs.any() else system
     order = csgraph.reverse_cuthill_mckee(sparse.csr_array(system), symmetric_mode=False)
     position = np.empty_like(order)
     position[order] = np.arange(len(order), dtype=order.dtype)
     entries = system.tocoo()
     bandwidth = np.abs(position[entries.row].astype(int) - position[entries.col]).max(initial=0)
-    return filled + 2.0 * (bandwidth + 1) * len(order)
+    return filled + 2.0 * (int(bandwidth) + 1) * len(order)
 
 
 def _iterate(system: Any, x: np.ndarray) -> np.ndarray:

@@ -65,17 +65,17 @@ class FiniteMDP:
     @property
     def n_states(self) -> int:
         """Number of states S."""
-        return self.reward.shape[0]
+        return len(self.reward)
 
     @property
     def n_actions(self) -> int:
         """Number of actions A."""
-        return self.reward.shape[1]
+        return int(self.reward.shape[1])
 
     @property
     def is_sparse(self) -> bool:
         """Whether `transition` is the CSR matrix of shape (S*A, S)."""
-        return sparse.issparse(self.transition)
+        return bool(sparse.issparse(self.transition))
 
     @property
     def transition_matrix(self) -> Any:
@@ -87,7 +87,7 @@ class FiniteMDP:
     def expected_next(self, x: np.ndarray) -> np.ndarray:
         """E[x(s') | s, a] for x of shape (S, ...), as (S, A, ...)."""
         with threads_for(2.0 * self.reward.size * x.size):
-            product = self.transition_matrix @ x.reshape(self.n_states, -1)
+            product: np.ndarray = self.transition_matrix @ x.reshape(self.n_states, -1)
         return product.reshape(*self.reward.shape, *x.shape[1:])
 
 

@@ -128,7 +128,9 @@ class QuadraticMDP(eqx.Module):
     def action_curvature(self, cost_to_go: np.ndarray) -> np.ndarray:
         r"""$G = R + \gamma B^\top P B$: half the Hessian of -Q(s, a) in the action."""
         B = np.asarray(self.B)
-        return np.asarray(self.action_cost) + self.discount * B.T @ cost_to_go[:-1, :-1] @ B
+        later = self.discount * B.T @ cost_to_go[:-1, :-1] @ B
+        found: np.ndarray = np.asarray(self.action_cost) + later
+        return found
 
     def improved(self, gain: Any) -> np.ndarray:
         r"""One step of policy iteration, greedy for the cost to go: $-G^{-1}\gamma B^\top P A$.

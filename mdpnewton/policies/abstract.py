@@ -89,7 +89,7 @@ class Policy(eqx.Module):
         return 0
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> PyTree | None:
         r"""The diagonal of $\sum_i c_i \nabla\nabla^\top\log\pi_i$, shaped like `w`.
 

@@ -26,10 +26,10 @@ class Deviation(eqx.Module):
         excess: Mean squared distance of the actions from their mean, minus k sigma^2.
     """
 
-    at: Float[Array, "k d+1"]
-    log_sigma: Scalar
-    residual: Float[Array, " k"]
-    excess: Scalar
+    at: Float[Array, "*pairs k x"]
+    log_sigma: Float[Array, "*pairs"]
+    residual: Float[Array, "*pairs k"]
+    excess: Float[Array, "*pairs"]
 
 
 class AffineGaussian(Policy):
@@ -85,7 +85,7 @@ class AffineGaussian(Policy):
         """The log-density of the action, or its average over a `Deviation`."""
         log_sigma, x = self.log_sigma(w), _extended(state)
         if not isinstance(action, Deviation):
-            error = action - w["mean"] @ x
+            error: Array = action - w["mean"] @ x
             normal = log_sigma + 0.5 * jnp.log(2 * jnp.pi)
             return -0.5 * error @ error * jnp.exp(-2 * log_sigma) - self.n_actions * normal
         error = action.residual + (action.at - w["mean"]) @ x
@@ -103,11 +103,13 @@ class AffineGaussian(Policy):
         """K s + m."""
         return w["mean"] @ _extended(state)
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " k+1"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {self.n_actions+1}"]:
         """The mean, then log sigma."""
         return jnp.append(self.mode(w, state), self.log_sigma(w))
 
-    def output_fisher(self, outputs: Float[Array, " k+1"], u: Float[Array, " k+1"]) -> Array:
+    def output_fisher(
+        self, outputs: Float[Array, " {self.n_actions+1}"], u: Float[Array, " {self.n_actions+1}"]
+    ) -> Array:
         r"""$\mathrm{diag}(\sigma^{-2}, 2k)\,u$."""
         of_mean = jnp.exp(-2 * outputs[-1]) * u[:-1]
         return jnp.append(of_mean, 2.0 * self.n_actions * u[-1])
@@ -119,7 +121,7 @@ class AffineGaussian(Policy):
         return 0.5 * error @ error + self.n_actions * own
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> dict[str, Array]:
         r"""$-\sigma^{-2} x_j^2$ with x = (s, 1) for the mean; the scale is one number."""
         squares = weights.sum(axis=1) @ jax.vmap(_extended)(states) ** 2

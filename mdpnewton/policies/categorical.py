@@ -22,7 +22,7 @@ class Categorical(Policy):
     def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
         """Unnormalised log-probabilities, one per action."""
 
-    def log_prob(self, w: PyTree, state: Any, action: Int[Array, ""]) -> Scalar:
+    def log_prob(self, w: PyTree, state: Any, action: int | Int[Array, ""]) -> Scalar:
         """log pi(action | state; w)."""
         return jax.nn.log_softmax(self.logits(w, state))[action]
 
@@ -103,7 +103,7 @@ class Gibbs(Categorical):
         return jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, " n"]:
         """Minus the variance of each feature, whatever the action."""
 
@@ -152,7 +152,7 @@ class TabularSoftmax(Categorical):
         return jnp.append(w[state], 0.0) if self.reduced else w[state]
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "states k"]:
         r"""$-\pi (1 - \pi)$ in the row of the state, whatever the action."""
         pi = jax.nn.softmax(jax.vmap(self.logits, (None, 0))(w, jnp.arange(self.n_states)))

@@ -135,7 +135,7 @@ class FiniteStateController(Categorical):
         return None if any(table is None for table in found.values()) else found
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> PyTree:
         """-p (1 - p) in the rows that a decision uses; its node decides the row of its action."""
         observation, before = jnp.divmod(states % self.n_situations, self.nodes + 1)

@@ -44,11 +44,13 @@ class DiagonalGaussian(Policy):
         noise = jax.random.normal(key, (self.size,))
         return w["mean"] + noise / jnp.abs(w["precision_factor"])
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.n_actions}"]:
         """The mean, then log sigma."""
         return jnp.concatenate([w["mean"], -jnp.log(jnp.abs(w["precision_factor"]))])
 
-    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+    def output_fisher(
+        self, outputs: Float[Array, " {2*self.n_actions}"], u: Float[Array, " {2*self.n_actions}"]
+    ) -> Array:
         """See `diagonal_fisher`."""
         return diagonal_fisher(outputs, u)
 
@@ -61,7 +63,7 @@ class DiagonalGaussian(Policy):
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> dict[str, Array]:
         """-L^2 for the mean; the entries of L do not interact."""
         L = w["precision_factor"]

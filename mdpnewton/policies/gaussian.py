@@ -57,13 +57,14 @@ class LinearGaussian(Policy):
     def log_prob(self, w: Float[Array, "k d"], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
         error = action - w @ self.features(state)
-        _, log_det = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)
+        log_det: Array = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)[1]
         return -0.5 * (error @ self.precision @ error + log_det)
 
     def sample(self, key: PRNGKeyArray, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean plus correlated noise."""
         noise = jax.random.normal(key, self.covariance.shape[:1])
-        return w @ self.features(state) + jnp.linalg.cholesky(self.covariance) @ noise
+        root: Array = jnp.linalg.cholesky(self.covariance)
+        return w @ self.features(state) + root @ noise
 
     def outputs(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean."""
@@ -83,11 +84,12 @@ class LinearGaussian(Policy):
         return 0.5 * error @ self.precision @ error
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "k d"]:
         r"""$-(\Sigma^{-1})_{aa} \phi_j^2$, whatever the action."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
-        return -jnp.diagonal(self.precision)[:, None] * squares
+        diagonal: Array = jnp.diagonal(self.precision)
+        return -diagonal[:, None] * squares
 
     def initial_parameters(self) -> Float[Array, "k d"]:
         """Zeros: mean zero everywhere."""
@@ -143,12 +145,14 @@ class Gaussian(Policy):
         noise = jax.random.normal(key, (self.n_actions,))
         return w["mean"] @ self.features(state) + sigma * noise
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.n_actions}"]:
         """The mean, then log sigma, whatever the scale block holds."""
         mean = w["mean"] @ self.features(state)
         return jnp.concatenate([mean, LOG_SIGMA[self.scale](w["scale"])])
 
-    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+    def output_fisher(
+        self, outputs: Float[Array, " {2*self.n_actions}"], u: Float[Array, " {2*self.n_actions}"]
+    ) -> Array:
         """See `diagonal_fisher`."""
         return diagonal_fisher(outputs, u)
 
@@ -161,7 +165,7 @@ class Gaussian(Policy):
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> dict[str, Array]:
         r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; the entries of the scale do not interact."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
@@ -206,14 +210,16 @@ FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def diagonal_fisher(outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Float[Array, " 2k"]:
+def diagonal_fisher(
+    outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
+) -> Float[Array, " outputs"]:
     r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$, the Fisher matrix in mean and log sigma."""
     log_sigma = jnp.split(outputs, 2)[1]
     of_mean, of_scale = jnp.split(u, 2)
     return jnp.concatenate([jnp.exp(-2 * log_sigma) * of_mean, 2 * of_scale])
 
 
-def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar:
+def diagonal_kl(here: Float[Array, " outputs"], there: Float[Array, " outputs"]) -> Scalar:
     """KL of two Gaussians with independent entries, each given as mean and log sigma."""
     (mean, log_sigma), (other, log_other) = jnp.split(here, 2), jnp.split(there, 2)
     # expm1 and a squared difference keep the digits of a small divergence
@@ -224,7 +230,8 @@ def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar
 
 def second_derivatives(f: Callable[[Array], Scalar], x: Array) -> Array:
     """Diagonal of the Hessian of a function whose Hessian is diagonal, by one product."""
-    return jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
+    found: Array = jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
+    return found
 
 
 def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:

@@ -31,13 +31,14 @@ class LinearSoftmax(Categorical):
 
     def logits(self, w: Float[Array, "A d"], state: Any) -> Float[Array, " A"]:
         """W phi(state)."""
-        return w @ self.features(state)
+        phi: Array = self.features(state)
+        return w @ phi
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "A d"]:
         r"""$-\pi_a (1 - \pi_a) \phi_j^2$, whatever the action."""
-        phi = jax.vmap(self.features)(states)
+        phi: Array = jax.vmap(self.features)(states)
         pi = jax.nn.softmax(phi @ w.T)
         return -(weights.sum(axis=1)[:, None] * pi * (1 - pi)).T @ phi**2
 

@@ -56,7 +56,8 @@ def mlp(
             raise ValueError(f"`mlp({name}=...)` must be at least {least}, got {size}.")
     network = eqx.nn.MLP(in_size, out_size, width, depth, activation, key=key)
     layers = tuple(_Linear(layer.weight, layer.bias) for layer in network.layers)
-    return eqx.tree_at(lambda m: m.layers, network, layers)
+    replaced: eqx.nn.MLP = eqx.tree_at(lambda m: m.layers, network, layers)
+    return replaced
 
 
 class _Linear(eqx.Module):
@@ -202,7 +203,8 @@ class NetworkGaussian(Policy):
 
 def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:
     rest = eqx.filter(network, eqx.is_inexact_array, inverse=True)
-    return eqx.combine(arrays, rest)(observation)
+    outputs: Array = eqx.combine(arrays, rest)(observation)
+    return outputs
 
 
 def _checked(name: str, network: Any) -> Any:

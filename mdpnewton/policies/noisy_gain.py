@@ -1,7 +1,5 @@
 """A linear policy that explores by noise on its gain."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -40,21 +38,25 @@ class NoisyGain(Policy):
     def _variance(self, state: Float[Array, " d"]) -> Scalar:
         return self.sigma**2 * jnp.maximum(state @ state, LEAST)
 
-    def log_prob(self, w: Float[Array, "k d"], state: Any, action: Float[Array, " k"]) -> Scalar:
+    def log_prob(
+        self, w: Float[Array, "k d"], state: Float[Array, " d"], action: Float[Array, " k"]
+    ) -> Scalar:
         """The log-density of the action."""
         error, variance = action - w @ state, self._variance(state)
         return -0.5 * (error @ error / variance + error.size * jnp.log(2 * jnp.pi * variance))
 
-    def sample(self, key: PRNGKeyArray, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
+    def sample(
+        self, key: PRNGKeyArray, w: Float[Array, "k d"], state: Float[Array, " d"]
+    ) -> Float[Array, " k"]:
         """The action of a gain drawn around `w`."""
         noise = jax.random.normal(key, (self.n_actions,))
         return w @ state + jnp.sqrt(self._variance(state)) * noise
 
-    def mode(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
+    def mode(self, w: Float[Array, "k d"], state: Float[Array, " d"]) -> Float[Array, " k"]:
         """w s."""
         return w @ state
 
-    def outputs(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
+    def outputs(self, w: Float[Array, "k d"], state: Float[Array, " d"]) -> Float[Array, " k"]:
         """The mean in units of its standard deviation: its Fisher matrix is the identity."""
         return w @ state / jnp.sqrt(self._variance(state))
 
@@ -62,13 +64,15 @@ class NoisyGain(Policy):
         """The vector `u` itself."""
         return u
 
-    def kl(self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Any) -> Scalar:
+    def kl(
+        self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Float[Array, " d"]
+    ) -> Scalar:
         """Half the squared distance of the means, divided by the variance."""
         error = (w - v) @ state
         return 0.5 * error @ error / self._variance(state)
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "k d"]:
         """Minus the squared state, divided by the variance, whatever the action."""
         scaled = weights.sum(axis=1) / jax.vmap(self._variance)(states)

@@ -65,7 +65,8 @@ class Reparametrized(Policy):
 
     def transformed(self, w: PyTree) -> Float[Array, " n"]:
         """The v for which `original(v)` is `w`."""
-        return jnp.linalg.solve(self.matrix, ravel_pytree(w)[0] - self.offset)
+        v: Array = jnp.linalg.solve(self.matrix, ravel_pytree(w)[0] - self.offset)
+        return v
 
     def log_prob(self, v: Float[Array, " n"], state: Any, action: Any) -> Scalar:
         """The inner log-probability at T v + t."""

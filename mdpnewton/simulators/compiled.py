@@ -126,7 +126,9 @@ def _play(
         begin, rest = jax.random.split(jax.random.fold_in(key, number))
         moments = jax.random.split(rest, horizon)
         start = (simulator.reset(begin), jnp.array(True))
-        return jax.lax.scan(one_step, start, (jnp.arange(horizon), moments))[1]
+        episode: Trajectories = jax.lax.scan(one_step, start, (jnp.arange(horizon), moments))[1]
+        return episode
 
     stacked = jax.vmap(one_episode)(numbers)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    flat: Trajectories = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    return flat

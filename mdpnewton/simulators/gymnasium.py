@@ -40,7 +40,7 @@ class GymnasiumSimulator:
         unit_actions: bool = False,
     ):
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
-        self._make = (lambda: made(make)) if isinstance(make, str) else make
+        self._make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
         self._environments = [self._make()]
         first = self._environments[0]
         self._flatten = _flattener(self.name, first.observation_space)
@@ -121,7 +121,7 @@ class _Episode:
 
     def __init__(self, environment: Any, seed: int, simulator: GymnasiumSimulator):
         self.environment, self.simulator = environment, simulator
-        self.rows: list[tuple] = []
+        self.rows: list[tuple[Any, ...]] = []
         self.over = False
         observation, _ = self._guarded(lambda: environment.reset(seed=seed))
         self.seen = self._checked(observation)
@@ -239,9 +239,10 @@ def _picture(name: str, environment: Any) -> np.ndarray:
     import gymnasium
 
     try:
-        return environment.render()
+        picture: np.ndarray = environment.render()
     except gymnasium.error.DependencyNotInstalled as error:  # its text says what to install
         raise MissingExtraError(f"environment {name!r} cannot draw pictures: {error}") from None
+    return picture
 
 
 def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:

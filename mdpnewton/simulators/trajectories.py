@@ -25,15 +25,15 @@ class Trajectories(eqx.Module):
         valid: Whether the row is a transition; False for padding.
     """
 
-    observations: PyTree[Array]
-    actions: PyTree[Array]
-    rewards: Float[Array, " n"]
-    next_observations: PyTree[Array]
-    terminated: Bool[Array, " n"]
-    ends: Bool[Array, " n"]
-    times: Int[Array, " n"]
-    log_probs: Float[Array, " n"]
-    valid: Bool[Array, " n"]
+    observations: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
+    rewards: Float[Array, "*n"]
+    next_observations: PyTree[Array | np.ndarray]
+    terminated: Bool[Array, "*n"]
+    ends: Bool[Array, "*n"]
+    times: Int[Array, "*n"]
+    log_probs: Float[Array, "*n"]
+    valid: Bool[Array, "*n"]
 
     @property
     def transitions(self) -> int:
@@ -52,7 +52,7 @@ class Trajectories(eqx.Module):
         return over.cumsum() - over
 
     @property
-    def listed_actions(self) -> PyTree[Array]:
+    def listed_actions(self) -> PyTree[Array | np.ndarray]:
         """The actions as `WeightedPairs` lists them: one per state."""
         return jax.tree.map(lambda leaf: leaf[:, None], self.actions)
 
@@ -107,9 +107,11 @@ def joined(batches: list[Trajectories]) -> Trajectories:
         kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
         return jnp.asarray(np.concatenate(kept))
 
-    return jax.tree.map(join, *batches)
+    joined: Trajectories = jax.tree.map(join, *batches)
+    return joined
 
 
 def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
     """The rows for which `rows` is True; `ends` keeps its values."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)  # JAX would be slow
+    kept: Trajectories = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)
+    return kept  # by NumPy, because JAX would be slow

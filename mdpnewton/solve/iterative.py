@@ -175,17 +175,21 @@ class _System(NamedTuple):
 
     product: Callable[[Array], Array]
     b: Float[Array, " n"]
-    loop: Callable
-    choose: Callable
+    loop: Callable[..., Any]
+    choose: Callable[..., Any]
 
 
-def _loop_on_host(condition: Callable, body: Callable, state: Any) -> Any:
+def _loop_on_host(
+    condition: Callable[[_State], Array], body: Callable[[_State], _State], state: _State
+) -> _State:
     while condition(state):
         state = body(state)
     return state
 
 
-def _choose_on_host(condition: Any, then: Callable, otherwise: Callable) -> Any:
+def _choose_on_host(
+    condition: Array, then: Callable[[], Array], otherwise: Callable[[], Array]
+) -> Array:
     return then() if condition else otherwise()
 
 

@@ -173,7 +173,8 @@ def _advanced(
         rows = carried[1].at[n].set(after.closed.objective)
         return after, rows, carried[2].at[n].set(after.closed.residual)
 
-    return jax.lax.fori_loop(0, count, once, (state, empty, empty))
+    found: tuple[State, Array, Array] = jax.lax.fori_loop(0, count, once, (state, empty, empty))
+    return found
 
 
 def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state: State) -> State:
@@ -213,7 +214,8 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     kept &= jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(direction)]).all()
     new = State(moved(size), there, size, memory)
     old = State(state.w, here, state.size, memory)
-    return jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
+    chosen: State = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
+    return chosen
 
 
 def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Any:

@@ -89,17 +89,17 @@ class FinitePOMDP:
     @property
     def n_states(self) -> int:
         """Number of states S."""
-        return self.reward.shape[0]
+        return len(self.reward)
 
     @property
     def n_actions(self) -> int:
         """Number of actions A."""
-        return self.reward.shape[1]
+        return int(self.reward.shape[1])
 
     @property
     def n_observations(self) -> int:
         """Number of observations O."""
-        return self.observation[0].shape[1]
+        return int(self.observation[0].shape[1])
 
     @property
     def is_sparse(self) -> bool:
