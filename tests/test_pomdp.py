@@ -187,7 +187,7 @@ def test_a_shipped_file_is_what_the_writer_makes_of_its_generator(name, tmp_path
     # To write them anew: save_pomdp(path, PROBLEMS[name](), description(name))
     path = tmp_path / f"{name}.pomdp"
     save_pomdp(path, PROBLEMS[name](), description(name))
-    text = (files("mdpnewton") / "problems" / path.name).read_text()
+    text = (files("mdpnewton.files") / "problems" / path.name).read_text()
     assert text == path.read_text()
     assert text.startswith("# ")
     pomdp = load_pomdp(name)

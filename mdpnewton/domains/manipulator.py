@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Array
 
+from mdpnewton.checks import flag, number, whole
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies import AffineGaussian
 
@@ -43,12 +44,18 @@ def manipulator(
     numbers for which its description holds, a plateau at the start and poor scaling.
 
     Args:
-        seed: Of the start, the target and the first parameters.
-        links: N.
-        horizon: H.
-        dt: Time of a step.
+        seed: Random seed of the start, the target and the first parameters.
+        links: Number of links, N.
+        horizon: Number of steps, H.
+        dt: Time per step.
         at_end: Whether only the last step is rewarded.
     """
+    call = "manipulator"
+    whole(call, "seed", seed)
+    whole(call, "links", links, 1)
+    whole(call, "horizon", horizon, 1)
+    number(call, "dt", dt, above=0)
+    flag(call, "at_end", at_end)
     rng = np.random.default_rng(seed)
     start, target = rng.uniform(-np.pi, np.pi, size=(2, links))
     rng.normal(size=links)  # a draw that the published configuration makes and does not use

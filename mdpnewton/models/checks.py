@@ -43,7 +43,7 @@ def finite_array(
         value: What was given.
         axes: Number of axes that it must have.
         shape: Shape that it must have; None for any.
-        letters: The same in letters, as the error tells it: "(S, A)".
+        letters: Names of the axes, as the error tells them: "(S, A)".
         fits: Where the shape comes from, as the error tells it: "to match `reward`".
         empty: Whether an axis may have length 0.
     """
@@ -52,14 +52,14 @@ def finite_array(
         parts = (f"needs shape {letters} = {shape}" if letters else f"needs shape {shape}", fits)
         refuse(call, name, f"{' '.join(filter(None, parts))}, got {array.shape}")
     if array.ndim != axes or (array.size == 0 and not empty):
-        needed = "1 axis" if axes == 1 else f"{axes} axes"
+        needed = ("1 axis" if axes == 1 else f"{axes} axes") + (f" {letters}" if letters else "")
         needed += "" if empty else ", not empty" if axes == 1 else ", none of them empty"
         refuse(call, name, f"needs {needed}, got shape {array.shape}")
-    finite_entries(call, name, array)
+    check_finite(call, name, array)
     return array
 
 
-def finite_entries(call: str, name: str, array: Any) -> None:
+def check_finite(call: str, name: str, array: Any) -> None:
     """Refuse NaN and infinite entries, of a dense array or a sparse matrix."""
     if sparse.issparse(array):
         if not np.isfinite(array.data).all():
@@ -69,13 +69,13 @@ def finite_entries(call: str, name: str, array: Any) -> None:
         refuse(call, name, f"must be finite, but entry {where} is {array[where]}")
 
 
-def positive_entries(call: str, name: str, array: np.ndarray) -> None:
+def check_positive(call: str, name: str, array: np.ndarray) -> None:
     """Refuse entries that are zero or negative."""
     if not (array > 0).all():
         refuse(call, name, f"must be positive, but its least entry is {array.min():.6g}")
 
 
-def distributions(call: str, name: str, rows: Any, called: Callable[[int], str]) -> None:
+def check_distributions(call: str, name: str, rows: Any, called: Callable[[int], str]) -> None:
     """Refuse rows that are no probability distributions.
 
     Args:
@@ -99,14 +99,13 @@ def distributions(call: str, name: str, rows: Any, called: Callable[[int], str])
         )
 
 
-def covariance(call: str, name: str, matrix: np.ndarray, *, definite: bool = False) -> None:
+def check_covariance(call: str, name: str, matrix: np.ndarray, *, definite: bool = False) -> None:
     """Refuse a matrix that is not symmetric and positive semidefinite, or definite if asked."""
-    same = matrix.shape == matrix.shape[::-1]
-    slack = 1e-12 * np.abs(matrix).max(initial=0)
-    if not same or not np.allclose(matrix, matrix.T, rtol=1e-9, atol=slack):
+    same, size = matrix.shape == matrix.shape[::-1], np.abs(matrix).max(initial=0)
+    if not same or not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-8 * size):
         remedy = "pass (X + X.T) / 2 if that is meant"
         refuse(call, name, f"is not symmetric, with shape {matrix.shape}; {remedy}")
     least = np.linalg.eigvalsh(matrix).min()
-    if least < -slack or (definite and least <= 0):
+    if least < -1e-12 * size or (definite and least <= 0):
         wanted = "positive definite" if definite else "positive semidefinite"
         refuse(call, name, f"must be {wanted}, but has the eigenvalue {least:.3g}")

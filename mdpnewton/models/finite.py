@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from mdpnewton.checks import choice, number, refuse
-from mdpnewton.models.checks import distributions, finite_array, finite_entries
+from mdpnewton.models.checks import check_distributions, check_finite, finite_array
 from mdpnewton.threads import threads_for
 
-CALL = "FiniteMDP"
+CALL, FITS = "FiniteMDP", "to match `reward`"
 LinearSolver = Literal["auto", "direct", "iterative"]
 
 
@@ -40,9 +40,10 @@ class FiniteMDP:
     def __post_init__(self) -> None:
         reward = finite_array(CALL, "reward", self.reward, 2)
         transition = _stored_transition(self.transition, reward.shape)
-        told = {"letters": "(S,)", "fits": "to match `reward`"}
-        start = finite_array(CALL, "start", self.start, 1, shape=reward.shape[:1], **told)
-        distributions(CALL, "start", start[None], lambda row: "the whole of it")
+        start = finite_array(
+            CALL, "start", self.start, 1, shape=reward.shape[:1], letters="(S,)", fits=FITS
+        )
+        check_distributions(CALL, "start", start[None], lambda row: "the whole of it")
         discount = number(CALL, "discount", self.discount, least=0, below=1)
         choice(CALL, "linear_solver", self.linear_solver, get_args(LinearSolver))
         for name, value in (
@@ -96,18 +97,19 @@ def _stored_transition(value: Any, shape: tuple[int, ...]) -> Any:
                 f"({n_states * n_actions}, {n_states}) to match `reward`, got {matrix.shape}",
             )
         matrix.sum_duplicates()
-        finite_entries(CALL, "transition", matrix)
+        check_finite(CALL, "transition", matrix)
         stored = rows = matrix
     else:
         whole = (n_states, n_actions, n_states)
-        told = {"letters": "(S, A, S)", "fits": "to match `reward`"}
-        stored = finite_array(CALL, "transition", value, 3, shape=whole, **told)
+        stored = finite_array(
+            CALL, "transition", value, 3, shape=whole, letters="(S, A, S)", fits=FITS
+        )
         rows = stored.reshape(-1, n_states)
 
     def called(row: int) -> str:
         return f"state {row // n_actions}, action {row % n_actions}"
 
-    distributions(CALL, "transition", rows, called)
+    check_distributions(CALL, "transition", rows, called)
     return stored
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mdpnewton.checks import flag, number, refuse, whole
-from mdpnewton.models.checks import covariance, finite_array, numbers, positive_entries
+from mdpnewton.models.checks import check_covariance, check_positive, finite_array, numbers
 
 CALL = "LinearGaussianMDP"
 
@@ -88,12 +88,12 @@ class LinearGaussianMDP(eqx.Module):
             if name in ("reward_map", "reward_target", "reward_covariance") and single:
                 array = array[None]
             if name in ("noise", "start_covariance"):
-                covariance(CALL, name, array)
+                check_covariance(CALL, name, array)
             elif name == "reward_covariance":
                 for spread in array:
-                    covariance(CALL, name, spread, definite=True)
+                    check_covariance(CALL, name, spread, definite=True)
             elif name == "reward_weight":
-                positive_entries(CALL, name, array)
+                check_positive(CALL, name, array)
             setattr(self, name, jnp.asarray(array))
         self.horizon = whole(CALL, "horizon", horizon, 1)
         self.discount = number(CALL, "discount", discount, above=0, most=1)

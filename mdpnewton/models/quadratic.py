@@ -9,7 +9,7 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from mdpnewton.checks import number
-from mdpnewton.models.checks import covariance, finite_array
+from mdpnewton.models.checks import check_covariance, finite_array
 
 CALL = "QuadraticMDP"
 
@@ -67,7 +67,7 @@ class QuadraticMDP(eqx.Module):
         for name, (value, shape) in given.items():
             array = finite_array(CALL, name, value, len(shape), shape=shape, fits=fits)
             if name in ("state_cost", "action_cost", "noise", "start_covariance"):
-                covariance(CALL, name, array, definite=name == "action_cost")
+                check_covariance(CALL, name, array, definite=name == "action_cost")
             setattr(self, name, jnp.asarray(array))
         self.discount = number(CALL, "discount", discount, above=0, below=1)
 

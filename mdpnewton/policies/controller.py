@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from mdpnewton.checks import number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.categorical import Categorical
 
@@ -33,7 +34,7 @@ class FiniteStateController(Categorical):
     node was b: the integer $o (B + 1) + b$, with b = B before the first decision. Larger states
     stand for hidden ones too, as in `product_mdp`: they are taken modulo $O (B + 1)$.
 
-    The parameters are {"initial": (O, B), "transition": (B O, B), "action": (B O, A)}, one row a
+    The parameters are {"initial": (O, B), "transition": (B O, B), "action": (B O, A)}, one row per
     softmax: the row of node b and observation o is $b O + o$.
 
     Attributes:
@@ -50,11 +51,7 @@ class FiniteStateController(Categorical):
 
     def __check_init__(self) -> None:
         for name in ("nodes", "n_observations", "n_actions"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`FiniteStateController({name}=...)` must be at least 1, got "
-                    f"{getattr(self, name)}."
-                )
+            whole("FiniteStateController", name, getattr(self, name), 1)
 
     @property
     def constant_curvature(self) -> bool:
@@ -107,6 +104,7 @@ class FiniteStateController(Categorical):
 
     def random_parameters(self, key: PRNGKeyArray, scale: float = 1.0) -> PyTree:
         """Normal logits: nodes that differ, to start from."""
+        number("FiniteStateController.random_parameters", "scale", scale, least=0)
         keys = jax.random.split(key, 3)
         drawn = (
             scale * jax.random.normal(each, shape)

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from mdpnewton.checks import refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories
 
 
@@ -19,15 +20,29 @@ class Spaces:
 
     Attributes:
         observation: Length of an observation; 0 for integer observations.
-        actions: How many actions; None if they are continuous.
-        low: Least continuous action, one number a dimension; may be infinite.
-        high: Greatest.
+        actions: Number of actions; None if they are continuous.
+        low: Least continuous action, one number per dimension; may be infinite.
+        high: Greatest continuous action, likewise.
     """
 
     observation: int
     actions: int | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        whole("Spaces", "observation", self.observation)
+        bounds = [end is not None for end in (self.low, self.high)]
+        if bounds != [self.actions is None] * 2:
+            refuse("Spaces", "actions", "must be given, or `low` and `high` instead of it")
+        if self.actions is not None:
+            whole("Spaces", "actions", self.actions, 1)
+            return
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        if low.ndim != 1 or low.shape != high.shape:
+            refuse("Spaces", "low", f"needs shape (k,) like `high`, got {low.shape}, {high.shape}")
+        if not (low <= high).all():
+            refuse("Spaces", "low", f"must not exceed `high`, got {low} and {high}")
 
     @property
     def action_size(self) -> int:
@@ -81,11 +96,21 @@ class Simulator(Protocol):
         """Whole episodes. An episode depends on the key and its number alone.
 
         Args:
-            key: Of all randomness.
-            policy: Gives `sample` and `log_prob`, and `mode` if `greedy`.
-            w: Its parameters.
-            episodes: How many.
-            first: Number of the first of them.
-            horizon: Other than the simulator's own.
-            greedy: Take the most probable action always.
+            key: Random key.
+            policy: Policy with `sample` and `log_prob`, and with `mode` if `greedy`.
+            w: Parameters of the policy.
+            episodes: Number of episodes.
+            first: Number of the first episode.
+            horizon: Horizon to use in place of the simulator's own.
+            greedy: Whether to take the most probable action always.
         """
+
+
+def check_play(simulator: Simulator, episodes: int, first: int, horizon: int | None) -> int:
+    """The horizon to play to, after a check of the arguments of `play`."""
+    call = f"{type(simulator).__name__}.play"
+    whole(call, "episodes", episodes, 1)
+    whole(call, "first", first)
+    if horizon is not None:
+        return whole(call, "horizon", horizon, 1)
+    return whole(type(simulator).__name__, "horizon", simulator.horizon, 1)

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.simulators.abstract import Spaces
+from mdpnewton.checks import instance
+from mdpnewton.simulators.abstract import Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
@@ -51,7 +52,7 @@ class CompiledSimulator(eqx.Module):
         greedy: bool = False,
     ) -> Trajectories:
         """See `Simulator`."""
-        length = self.horizon if horizon is None else horizon
+        length = check_play(self, episodes, first, horizon)
         return _play(self, key, policy, w, jnp.arange(first, first + episodes), length, greedy)
 
 
@@ -63,6 +64,10 @@ class UnitActions(CompiledSimulator):
     """
 
     simulator: CompiledSimulator
+
+    def __check_init__(self) -> None:
+        remedy = "others take unit actions as an option, as `GymnasiumSimulator` does"
+        instance("UnitActions", "simulator", self.simulator, CompiledSimulator, remedy)
 
     @property
     def spaces(self) -> Spaces:

@@ -91,7 +91,7 @@ def accumulated(
     return jax.lax.scan(step, jnp.zeros_like(terms[0]), (on, terms), reverse=True)[1]
 
 
-def joined(batches: list[Trajectories]) -> Trajectories:
+def concatenated(batches: list[Trajectories]) -> Trajectories:
     """The valid rows of all batches in turn, padded to one of a few lengths.
 
     Compiled functions meet few different shapes: four to an octave.

@@ -9,6 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
+from mdpnewton.checks import flag, number
 from mdpnewton.solve.report import Operator, Solver, SolveReport, length
 
 
@@ -19,14 +20,18 @@ class Dense(Solver):
     status "singular", because every full tabular policy has one.
 
     Attributes:
-        ridge: Added to the diagonal.
-        absolute: Replace negative eigenvalues by their absolute values.
-        relative_ridge: Multiple of the mean of the diagonal that is added to it too.
+        ridge: Number that is added to the diagonal.
+        absolute: Whether negative eigenvalues are replaced by their absolute values.
+        relative_ridge: Multiple of the mean of the diagonal that is added to it as well.
     """
 
     ridge: float = 0.0
     absolute: bool = False
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        flag("Dense", "absolute", self.absolute)
+        number("Dense", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -41,12 +46,15 @@ class Block(Solver):
     """The diagonal blocks, one for each leaf of `w` or row of a table, Appendix B.2.
 
     Attributes:
-        ridge: Added to the diagonal.
-        absolute: Replace negative eigenvalues by their absolute values.
+        ridge: Number that is added to the diagonal.
+        absolute: Whether negative eigenvalues are replaced by their absolute values.
     """
 
     ridge: float = 0.0
     absolute: bool = False
+
+    def __check_init__(self) -> None:
+        flag("Block", "absolute", self.absolute)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the block-diagonal system."""
@@ -65,14 +73,18 @@ class Diagonal(Solver):
     """The diagonal alone: each parameter on its own, Section 4.1.
 
     Attributes:
-        ridge: Added to the diagonal.
-        absolute: Replace negative entries by their absolute values.
-        relative_ridge: Multiple of the mean of the diagonal that is added to it too.
+        ridge: Number that is added to the diagonal.
+        absolute: Whether negative entries are replaced by their absolute values.
+        relative_ridge: Multiple of the mean of the diagonal that is added to it as well.
     """
 
     ridge: float = 0.0
     absolute: bool = False
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        flag("Diagonal", "absolute", self.absolute)
+        number("Diagonal", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the diagonal system."""

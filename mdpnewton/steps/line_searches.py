@@ -10,12 +10,14 @@ objective that JAX can trace.
 """
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
+from mdpnewton.checks import choice, number, refuse, whole
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
 Initial = float | Literal["twice", "quadratic"]
 Interpolation = Literal["halving", "quadratic", "cubic", "gradient"]
+FIRST = ("twice", "quadratic")  # first sizes that follow from the step before
 Point = tuple[float, float, float]  # a size, U there, and its slope
 
 
@@ -23,16 +25,16 @@ class Armijo(StepRule):
     """Shrinking from the first size until U has risen enough.
 
     Attributes:
-        initial: The first size: a number; "twice" the previous one; or "quadratic", where a
+        initial: The first size: a number above 0; "twice" the previous one; or "quadratic", where a
             parabola with this slope would have risen twice as far as U has just done.
         shrink: Factor from one trial to the next, for "halving".
         interpolation: Where to look next: "halving"; the top of the parabola through the values
             ("quadratic"); of the cubic through the last two ("cubic"); or of the cubic through
             the last one and its slope ("gradient").
         fraction: The share of the promised rise that must be kept.
-        largest: No first size above this. 1 is minFunc's; then a Gauss-Newton step never is
-            longer than an EM step.
-        trials: At most this many sizes.
+        largest: Largest first size. 1 is minFunc's; then a Gauss-Newton step never is longer
+            than an EM step.
+        trials: Largest number of sizes to try.
     """
 
     initial: Initial = 1.0
@@ -41,6 +43,11 @@ class Armijo(StepRule):
     fraction: float = 1e-4
     largest: float = math.inf
     trials: int = 40
+
+    def __check_init__(self) -> None:
+        _check("Armijo", self)
+        number("Armijo", "shrink", self.shrink, above=0, below=1)
+        choice("Armijo", "interpolation", self.interpolation, get_args(Interpolation))
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -76,10 +83,10 @@ class Bracketing(StepRule):
 
     Attributes:
         initial: As in `Armijo`.
-        fraction: Of the promised rise that must be kept.
-        flatness: Of the slope that may be left.
-        largest: No first size above this.
-        trials: At most this many sizes.
+        fraction: Share of the promised rise that must be kept.
+        flatness: Share of the slope that may be left.
+        largest: Largest first size.
+        trials: Largest number of sizes to try.
     """
 
     initial: Initial = 1.0
@@ -87,6 +94,10 @@ class Bracketing(StepRule):
     flatness: float = 0.9
     largest: float = math.inf
     trials: int = 60
+
+    def __check_init__(self) -> None:
+        _check("Bracketing", self)
+        number("Bracketing", "flatness", self.flatness, above=0, below=1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -112,11 +123,11 @@ class StrongWolfe(StepRule):
 
     Attributes:
         initial: As in `Armijo`.
-        fraction: c1, of the promised rise that must be kept.
-        flatness: c2, of the slope that may be left.
-        largest: No first size above this.
-        extrapolation: A trial is at most so many times as long as the one before.
-        trials: At most this many sizes.
+        fraction: c1, the share of the promised rise that must be kept.
+        flatness: c2, the share of the slope that may be left.
+        largest: Largest first size.
+        extrapolation: Largest ratio of a trial to the one before.
+        trials: Largest number of sizes to try.
     """
 
     initial: Initial = 1.0
@@ -125,6 +136,11 @@ class StrongWolfe(StepRule):
     largest: float = math.inf
     extrapolation: float = 10.0
     trials: int = 60
+
+    def __check_init__(self) -> None:
+        _check("StrongWolfe", self)
+        number("StrongWolfe", "flatness", self.flatness, above=0, below=1)
+        number("StrongWolfe", "extrapolation", self.extrapolation, above=1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -165,6 +181,19 @@ class StrongWolfe(StepRule):
         return min(guess, 0.5 * (low[0] + wall))
 
 
+def _check(call: str, rule: Armijo | Bracketing | StrongWolfe) -> None:
+    """What all line searches have in common."""
+    initial = rule.initial
+    if isinstance(initial, str) and initial not in FIRST:
+        names = " or ".join(map(repr, FIRST))
+        refuse(call, "initial", f"must be a number above 0, {names}, got {initial!r}")
+    if not isinstance(initial, str):
+        number(call, "initial", initial, above=0)
+    number(call, "fraction", rule.fraction, least=0, below=1)
+    number(call, "largest", rule.largest, above=0, infinite=True)
+    whole(call, "trials", rule.trials, 1)
+
+
 def _between(low: Point, high: Point) -> float:
     """The top of the cubic, or the middle, not too close to an end."""
     guess, width = _cubic_top(low, high), high[0] - low[0]
@@ -175,14 +204,12 @@ def _between(low: Point, high: Point) -> float:
 def _first(initial: Initial, line: Line, largest: float) -> float:
     """The first size to try."""
     size = 1.0
-    if isinstance(initial, int | float):
+    if not isinstance(initial, str):
         size = float(initial)
     elif initial == "twice" and line.previous is not None and line.previous.accepted:
         size = 2 * line.previous.size
     elif initial == "quadratic" and line.risen > 0:
         size = 2 * line.risen / line.slope
-    elif initial not in ("twice", "quadratic"):
-        raise ValueError(f"`initial` must be a number, 'twice' or 'quadratic', got {initial!r}.")
     return min(size, largest)
 
 

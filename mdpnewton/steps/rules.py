@@ -2,6 +2,7 @@
 
 import math
 
+from mdpnewton.checks import flag, instance, number, refuse
 from mdpnewton.evaluation import Evaluation
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
@@ -10,10 +11,13 @@ class Constant(StepRule):
     """The same size always. Size 1 suits the second Gauss-Newton method, Theorem 10.
 
     Attributes:
-        size: The size.
+        size: The size, above 0.
     """
 
     size: float = 1.0
+
+    def __check_init__(self) -> None:
+        number("Constant", "size", self.size, above=0)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -24,12 +28,16 @@ class Decay(StepRule):
     """initial / (1 + iteration / time), Section 6.2.
 
     Attributes:
-        initial: A, the first size.
-        time: Iterations until it has halved.
+        initial: A, the first size, above 0.
+        time: Number of iterations until it has halved.
     """
 
     initial: float = 1.0
     time: float = 100.0
+
+    def __check_init__(self) -> None:
+        number("Decay", "initial", self.initial, above=0)
+        number("Decay", "time", self.time, above=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -40,14 +48,23 @@ class BestOfSet(StepRule):
     """The best of some sizes, all tried with the same random numbers, Section 6.5.
 
     Attributes:
-        sizes: The sizes to try; the paper's by default.
-        normalized: Divide by the norm of the direction, so that sizes are distances.
-        stay: Whether staying may win too. Paper: a size is always taken.
+        sizes: The sizes to try, all above 0; the paper's by default.
+        normalized: Whether to divide by the norm of the direction, so that sizes are distances.
+        stay: Whether staying may win as well. Paper: a size is always taken.
     """
 
     sizes: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     normalized: bool = True
     stay: bool = False
+
+    def __check_init__(self) -> None:
+        call, sizes = "BestOfSet", self.sizes
+        if not isinstance(sizes, tuple) or not sizes:
+            refuse(call, "sizes", f"needs a tuple of at least one size, got {sizes!r}; pass (1.0,)")
+        for size in sizes:
+            number(call, "sizes", size, above=0)
+        flag(call, "normalized", self.normalized)
+        flag(call, "stay", self.stay)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -76,6 +93,11 @@ class KeepIfBetter(StepRule):
 
     rule: StepRule = Constant()
     tolerance: float = 0.0
+
+    def __check_init__(self) -> None:
+        call, remedy = "KeepIfBetter", "pass a rule, as `Constant(0.5)`"
+        instance(call, "rule", self.rule, StepRule, remedy)
+        number(call, "tolerance", self.tolerance, least=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""

@@ -2,6 +2,7 @@
 
 import math
 
+from mdpnewton.checks import instance, number, whole
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
 
@@ -12,16 +13,22 @@ class KLStep(StepRule):
     samples: the divergence is taken over the states that are there.
 
     Attributes:
-        divergence: The mean KL to move by, at most.
-        largest: No size above this, even if the divergence stays below.
+        divergence: Largest mean KL to move by, above 0.
+        largest: Largest size, even if the divergence stays below.
         tolerance: Relative error of the divergence that is good enough.
-        trials: At most this many sizes.
+        trials: Largest number of sizes to try.
     """
 
     divergence: float = 0.1
     largest: float = math.inf
     tolerance: float = 0.05
     trials: int = 40
+
+    def __check_init__(self) -> None:
+        number("KLStep", "divergence", self.divergence, above=0)
+        number("KLStep", "largest", self.largest, above=0, infinite=True)
+        number("KLStep", "tolerance", self.tolerance, above=0)
+        whole("KLStep", "trials", self.trials, 1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -39,16 +46,23 @@ class SurrogateBacktracking(StepRule):
     """From another rule's size, shrinking until the samples promise a rise (TRPO's search).
 
     Attributes:
-        rule: Gives the first size, and with `KLStep` the trust region.
-        fraction: Share of the rise that the slope promises which must be left.
+        rule: Rule of the first size, which with `KLStep` is the trust region.
+        fraction: Share of the rise promised by the slope that must be left.
         shrink: Factor from one trial to the next.
-        trials: At most this many sizes.
+        trials: Largest number of sizes to try.
     """
 
     rule: StepRule = KLStep()
     fraction: float = 0.1
     shrink: float = 0.7
     trials: int = 15
+
+    def __check_init__(self) -> None:
+        call, remedy = "SurrogateBacktracking", "pass a rule, as `KLStep(0.1)`"
+        instance(call, "rule", self.rule, StepRule, remedy)
+        number(call, "fraction", self.fraction, least=0, below=1)
+        number(call, "shrink", self.shrink, above=0, below=1)
+        whole(call, "trials", self.trials, 1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""

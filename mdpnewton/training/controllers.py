@@ -17,6 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluators import ControllerEvaluator, FiniteEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
 from mdpnewton.loop import search
@@ -89,24 +90,28 @@ def search_controllers(
     """Search from many starts at once, each with its own line search.
 
     A step is halved from twice the previous one until U has risen enough; EM's is 1, and Adam has
-    its learning rate. The offset is the tight one, see `offset`.
+    its learning rate. The offset is the tight one, see `row_offset`.
 
     Args:
-        evaluator: Of the problem.
+        evaluator: Evaluator of the problem.
         policy: The controller.
         starts: Parameters with a leading axis, as `random_starts` gives.
         method: One of `ROW_METHODS`, or any of `METHODS`.
-        iterations: Of every start, at most.
-        margin: The share of the range of values that the offset leaves on.
-        learning_rate: Adam's.
+        iterations: Largest number of iterations per start.
+        margin: Share of the range of values that the offset leaves on.
+        learning_rate: Learning rate of Adam.
         tolerance: Stop when no start has risen by this share in the last 20 iterations.
         progress: Called with the iterations done (starts done, for the methods that go one by
             one), how many there are, and the best objective.
     """
+    _check(evaluator, policy, starts)
+    call = "search_controllers"
+    whole(call, "iterations", iterations, 1)
+    number(call, "margin", margin, least=0)
+    number(call, "learning_rate", learning_rate, above=0)
+    number(call, "tolerance", tolerance, least=0)
     if method not in ROW_METHODS:
         return _one_by_one(evaluator, policy, starts, method, iterations, progress)
-    if iterations < 1:
-        raise ValueError(f"`search_controllers(iterations=...)` must be at least 1: {iterations}.")
     rules = _Rules(method, margin, learning_rate)
     began = process_time()
     with evaluator.chain.threads(policy.nodes):
@@ -135,6 +140,21 @@ def search_controllers(
     return Restarts(
         policy, method, state.w, np.stack(found, axis=1), np.array(seconds), worst, interrupted
     )
+
+
+def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
+    """That the three fit each other."""
+    call, remedy = "search_controllers", "pass `evaluator.controller(nodes)`"
+    instance(call, "evaluator", evaluator, ControllerEvaluator, "pass `ControllerEvaluator(pomdp)`")
+    instance(call, "policy", policy, FiniteStateController, remedy)
+    needed = {name: table.shape for name, table in policy.initial_parameters().items()}
+    tables = starts if isinstance(starts, dict) else {}
+    shapes = {name: np.shape(table) for name, table in tables.items()}
+    lengths = {shape[:1] for shape in shapes.values()}
+    if {name: shape[1:] for name, shape in shapes.items()} != needed or len(lengths) != 1:
+        rule = f"needs {', '.join(needed)} of the policy's shapes with a leading axis"
+        remedy = "pass `random_starts(policy, seed, starts)`"
+        refuse(call, "starts", f"{rule}, got {shapes or type(starts).__name__}; {remedy}")
 
 
 class _Rules(eqx.Module):
@@ -239,11 +259,11 @@ def _one_by_one(
         names = ", ".join(dict.fromkeys((*ROW_METHODS, *METHODS)))
         raise ValueError(f"there is no method {method!r}; choose one of {names}.")
     leaves = jax.tree.leaves(starts)
-    number, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
+    count, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
     seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)
     curves, ends, clocks = [], [], []
     interrupted, best = False, -np.inf
-    for i in range(number):
+    for i in range(count):
         began = process_time()
         way: list[float] = []
         clock: list[float] = []
@@ -263,7 +283,7 @@ def _one_by_one(
         ends.append(found.w)
         best = max(best, found.objective)
         if progress is not None:
-            progress(i + 1, number, best)
+            progress(i + 1, count, best)
         if found.status == "interrupted":
             interrupted = True
             break

@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from mdpnewton.checks import choice
+from mdpnewton.domains.tetris.pieces import check_size
 from mdpnewton.domains.tetris.rules import Estimate, RecurrentState, Rule
-from mdpnewton.domains.tetris.simulate import CAP, estimate, play
+from mdpnewton.domains.tetris.simulate import CAP, FEATURES, estimate, play
 from mdpnewton.domains.tetris.tables import feature_names
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluator
 
@@ -29,6 +31,10 @@ class AfterstatePolicy:
     features: str = "bi"
     height: int = 10
     width: int = 10
+
+    def __post_init__(self) -> None:
+        choice("AfterstatePolicy", "features", self.features, FEATURES)
+        check_size("AfterstatePolicy", self.height, self.width)
 
     @property
     def size(self) -> int:

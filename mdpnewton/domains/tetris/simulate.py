@@ -282,7 +282,7 @@ def checked_weights(
     call: str, weights: Sequence[float] | np.ndarray, features: str, height: int, width: int
 ) -> np.ndarray:
     """The weights as an array; a `ValueError` if they do not fit the board and the features."""
-    check_size(f"{call}(...)", height, width)
+    check_size(call, height, width)
     if features not in FEATURES:
         raise ValueError(f"`{call}(features=...)` is 'bi' or 'dt', got {features!r}.")
     try:

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from mdpnewton.checks import whole
 from mdpnewton.models.pomdp.model import FinitePOMDP
 
 SAME = 10  # decimals up to which two beliefs are one
@@ -16,8 +17,9 @@ def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
 
     Args:
         pomdp: The problem.
-        limit: Of the number of beliefs.
+        limit: Largest number of beliefs.
     """
+    whole("optimal_value", "limit", limit, 1)
     moves = [sparse.csr_array(matrix).toarray() for matrix in pomdp.transition]
     seen = [sparse.csr_array(matrix).toarray() for matrix in pomdp.observation]
     first = _after_first_observation(pomdp)

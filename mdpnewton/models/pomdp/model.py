@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mdpnewton.checks import choice, instance, number, refuse, whole
-from mdpnewton.models.checks import distributions, finite_array, finite_entries
+from mdpnewton.models.checks import check_distributions, check_finite, finite_array
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.pomdp.outcomes import OutcomeReward
 
@@ -138,7 +138,7 @@ def _matrices(name: str, value: Any) -> Any:
     stored = tuple(sparse.csr_array(matrix, dtype=float, copy=True) for matrix in value)
     for matrix in stored:
         matrix.sum_duplicates()
-        finite_entries(CALL, name, matrix)
+        check_finite(CALL, name, matrix)
     return stored
 
 
@@ -164,13 +164,13 @@ def _check_shapes(transition: Any, observation: Any) -> dict[str, int]:
     for name, matrices in (("transition", transition), ("observation", observation)):
         for action, matrix in enumerate(matrices):
             where = f"action {action}, state"
-            distributions(CALL, name, matrix, f"{where} {{}}".format)
+            check_distributions(CALL, name, matrix, f"{where} {{}}".format)
     return {"states": n, "actions": len(shapes), "observations": width}
 
 
 def _distributions(name: str, value: Any, shape: tuple[int, ...], letters: str) -> np.ndarray:
     array = finite_array(CALL, name, value, len(shape), shape=shape, letters=f"({letters})")
-    distributions(CALL, name, np.atleast_2d(array), "row {}".format)
+    check_distributions(CALL, name, np.atleast_2d(array), "row {}".format)
     return array
 
 
