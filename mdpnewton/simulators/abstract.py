@@ -111,6 +111,4 @@ def check_play(simulator: Simulator, episodes: int, first: int, horizon: int | N
     call = f"{type(simulator).__name__}.play"
     whole(call, "episodes", episodes, 1)
     whole(call, "first", first)
-    if horizon is not None:
-        return whole(call, "horizon", horizon, 1)
-    return whole(type(simulator).__name__, "horizon", simulator.horizon, 1)
+    return simulator.horizon if horizon is None else whole(call, "horizon", horizon, 1)

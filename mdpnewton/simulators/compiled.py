@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.checks import instance
+from mdpnewton.checks import instance, whole
 from mdpnewton.simulators.abstract import Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
 class CompiledSimulator(eqx.Module):
     """A simulator of pure functions; subclasses give `reset` and `step`, and the loop is here."""
+
+    def __check_init__(self) -> None:
+        whole(type(self).__name__, "horizon", self.horizon, 1)
 
     @property
     @abstractmethod
