@@ -23,14 +23,14 @@ Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped
 
 @dataclass(frozen=True)
 class Record:
-    """One iteration.
+    """One iteration of a search.
 
     Attributes:
         iteration: Number of the iteration, from 0.
-        objective: U before the step.
+        objective: Objective U before the step.
         gradient_norm: Norm of the gradient before the step.
         step: What the step rule decided.
-        report: How the direction was found.
+        report: Report of the solve that gave the direction.
     """
 
     iteration: int
@@ -42,15 +42,15 @@ class Record:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Where a search ended and how it got there.
+    """Where a search ended, and how it got there.
 
     Attributes:
         w: The parameters, always finite.
-        objective: U at `w`.
+        objective: Objective U at `w`.
         gradient_norm: Norm of the gradient at `w`.
-        status: Why it stopped.
+        status: Why the search stopped.
         history: One record per iteration.
-        trace: The parameters at every iteration, the last included, if asked for.
+        trace: The parameters at every iteration, including the last, if `keep_trace` was set.
     """
 
     w: PyTree
@@ -61,9 +61,9 @@ class SearchResult:
     trace: tuple[PyTree, ...] = ()
 
     def or_interrupt(self) -> "SearchResult":
-        """Itself, unless it was interrupted: then the interrupt goes on to the caller's caller.
+        """Return this result, or raise `KeyboardInterrupt` if the search was interrupted.
 
-        For programs of many searches, where Ctrl-C means to end them all.
+        Programs of many searches use it, so that Ctrl-C ends them all.
         """
         if self.status == "interrupted":
             raise KeyboardInterrupt
@@ -93,20 +93,21 @@ def search(
         policy: The policy.
         w: Parameters to start from, any PyTree of floats.
         method: A name in `METHODS`, or a `Method`.
-        step: How far to go; `Constant(1.0)` if not given.
+        step: Rule for how far to go; `Constant(1.0)` if not given.
         key: Random key for sampled evaluators; exact ones need none.
-        iterations: Largest number of iterations, counted from 0.
-        gradient_tolerance: Stop when the gradient's norm is no larger.
-        patience: Stop after this many iterations in a row without a better objective; None
-            never stops for that, as suits noisy objectives.
-        keep_trace: Keep the parameters of every iteration.
+        iterations: Maximum number of iterations, counted from 0 and thus including those before
+            `first`.
+        gradient_tolerance: Stop when the norm of the gradient is at most this.
+        patience: Stop after this many iterations in a row without a better objective; None never
+            stops for this reason, as suits noisy objectives.
+        keep_trace: Whether to keep the parameters of every iteration.
         callback: Called with each record and the parameters after it; returns True to stop.
-        evaluation: Evaluation of `w`, where it is known already.
-        first: Number of the first iteration, to go on with a search that was stopped.
+        evaluation: Evaluation of `w`, if it is known already.
+        first: Number of the first iteration, to continue a search that was stopped.
 
     Returns:
-        The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
-        to a point where the policy or its evaluation is not finite is rejected.
+        The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
+        a step to a point where the policy or its evaluation is not finite is rejected.
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
@@ -199,7 +200,7 @@ def _transact(
                 return decided, moved, arrived
         else:
             reason = "the parameters would not be finite"
-    # The old point again: with what was sampled on the way, if the evaluator can use it.
+    # Evaluate the old point again, with what was sampled on the way if the evaluator can use it.
     if arrived is not None:
         evaluation = evaluator.revisit(_fold(key, 1), policy, w, evaluation)
     elif key is not None:

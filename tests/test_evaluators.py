@@ -80,9 +80,9 @@ def network_critic():
     return mn.NetworkCritic(mn.mlp(jax.random.key(0), 3, 1, width=4, depth=1), TABLE, steps=3)
 
 
-def tetris():
+def tetris(diagonal=False):
     policy = mn.AfterstatePolicy("bi", 6, 5)
-    evaluator = TetrisEvaluator(games=20, line_games=10, threads=1, cap=10_000)
+    evaluator = TetrisEvaluator(games=20, line_games=10, threads=1, cap=10_000, diagonal=diagonal)
     return evaluator, policy, jnp.asarray(soft_start(policy))
 
 
@@ -104,8 +104,9 @@ CASES = {
     "Shaped": lambda: finite(mn.Shaped(mn.MonteCarlo(SIMULATOR, 0.7, episodes=4, reuse=3))),
     "Shaped over a critic": lambda: finite(mn.Shaped(actor_critic())),
     "TetrisEvaluator": tetris,
+    "TetrisEvaluator of diagonals": lambda: tetris(diagonal=True),
 }
-REMEMBERING = [name for name in CASES if not name.endswith("Evaluator")]
+REMEMBERING = [name for name in CASES if "Evaluator" not in name]
 every_evaluator = pytest.mark.parametrize("name", CASES)
 every_memory = pytest.mark.parametrize("name", REMEMBERING)
 

@@ -85,7 +85,7 @@ BAD = {
     "first shape": (broken(first_observation=np.ones((3, 4))), r"\(S, O\) = \(4, 3\)"),
     "names": (broken(states=("a", "b")), "needs 4 names"),
     "a string for names": (broken(actions="ab"), "needs 2 names"),
-    "same names": (broken(actions=("a", "a")), "'a' comes twice"),
+    "same names": (broken(actions=("a", "a")), "'a' occurs twice"),
 }
 
 
@@ -184,7 +184,7 @@ def test_labels_are_names_or_numbers():
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_shipped_file_is_what_the_writer_makes_of_its_generator(name, tmp_path):
-    # To write them anew: save_pomdp(path, PROBLEMS[name](), description(name))
+    # To write them again: save_pomdp(path, PROBLEMS[name](), description(name))
     path = tmp_path / f"{name}.pomdp"
     save_pomdp(path, PROBLEMS[name](), description(name))
     text = (files("mdpnewton.files") / "problems" / path.name).read_text()

@@ -455,8 +455,8 @@ def test_bad_gains_and_policies_are_refused_in_one_line():
     with pytest.raises(ValueError, match="needs a QuadraticMDP, got str"):
         QuadraticEvaluator("mdp")
     wrong = [
-        (mn.AffineGaussian(1, 3), "1 actions of 3 states"),
-        (mn.AffineGaussian(2, 2), "2 actions of 2 states"),
+        (mn.AffineGaussian(1, 3), "1 actions and 3 states"),
+        (mn.AffineGaussian(2, 2), "2 actions and 2 states"),
         (mn.LinearGaussian(np.eye(1), 3), r"shape \(1, 3\)"),
         (mn.LinearGaussian(np.eye(1), 2, jnp.tanh), "affine in the state"),
         (mn.TabularSoftmax(2, 2), "got TabularSoftmax"),

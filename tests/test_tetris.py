@@ -39,8 +39,8 @@ def compiled_placement():
     """One placement on any board, by the parts of the compiled game."""
     from numba import njit
 
-    from mdpnewton.domains.tetris import kernel_play as kernel
-    from mdpnewton.domains.tetris import layout as at
+    from mdpnewton.domains.tetris.kernels import layout as at
+    from mdpnewton.domains.tetris.kernels import play as kernel
     from mdpnewton.domains.tetris.tables import policy_table, shape_table
 
     @njit

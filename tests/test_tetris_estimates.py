@@ -6,16 +6,21 @@ On 4 rows and 3 columns there are 541 boards: the chain over them is solved exac
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mdpnewton as mn
 from mdpnewton.domains.tetris import DT_10, RecurrentState, Survival, estimate, plain, play
 from mdpnewton.domains.tetris import plain_estimates as oracle
+from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
 
 HEIGHT, WIDTH, SIZE = 4, 3, 7
 TINY = {"height": HEIGHT, "width": WIDTH}
 W = np.array([-0.3, 0.1, -0.2, -0.5, -0.4, 0.2, -0.8])
 MATRICES = ("gradient", "h1", "h2", "h2_diagonal", "fisher")
+DIAGONALS = ("h1", "h2", "fisher")
 RULES = (
     RecurrentState(),
     RecurrentState(h1=True),
@@ -132,16 +137,47 @@ def test_the_kernel_adds_up_what_the_plain_sums_do(rule, features, height, width
     w = -0.2 * np.abs(np.random.default_rng(height).normal(size=size))
     for cap in (1000, 9) if features == "bi" else (12,):
         common = {"features": features, "height": height, "width": width, "seed": 3, "cap": cap}
-        found = estimate(w, rule, games=2, **common)
         expected = oracle.estimate(w, rule, games=2, **common)
-        for name in found._fields:
-            one, other = getattr(found, name), getattr(expected, name)
-            if other is None:
-                assert one is None
-                continue
-            one, other = np.asarray(one), np.asarray(other)
-            scale = np.abs(other).max() or 1.0
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * scale, err_msg=name)
+        found = estimate(w, rule, games=2, **common)
+        assert_alike(found, expected)
+        alone = estimate(w, rule, games=2, diagonal=True, **common)
+        assert_alike(alone, expected._replace(h1=None, h2=None, fisher=None))
+        assert_same_diagonals(alone, found)
+
+
+def assert_alike(found, expected):
+    for name in found._fields:
+        one, other = getattr(found, name), getattr(expected, name)
+        if other is None:
+            assert one is None
+            continue
+        one, other = np.asarray(one), np.asarray(other)
+        scale = np.abs(other).max() or 1.0
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * scale, err_msg=name)
+
+
+def assert_same_diagonals(alone, whole):
+    """Everything but the matrices is the same, bit for bit, and there are no matrices."""
+    for name in alone._fields:
+        if name in DIAGONALS:
+            assert getattr(alone, name) is None
+            matrix, diagonal = getattr(whole, name), getattr(whole, f"{name}_diagonal")
+            assert (matrix is None) == (diagonal is None)
+            assert matrix is None or np.array_equal(np.diag(matrix), diagonal)
+        else:
+            np.testing.assert_array_equal(getattr(alone, name), getattr(whole, name), name)
+
+
+@pytest.mark.parametrize("features", ["bi", "dt"])
+@pytest.mark.parametrize(
+    "rule", [RecurrentState(h1=True), Survival(0.98, 0.3, share=4)], ids=["recurrent", "survival"]
+)
+def test_the_diagonals_of_many_games_are_those_of_the_matrices(rule, features):
+    w = np.r_[np.zeros(10), np.full(9, -1.2), 0.0, -4.0] if features == "bi" else np.array(DT_10)
+    common = {"features": features, "games": 150, "cap": 400}
+    whole = estimate(w, rule, **common)
+    assert whole.lines.max() > 10
+    assert_same_diagonals(estimate(w, rule, diagonal=True, **common), whole)
 
 
 def test_well_played_games_are_added_up_alike():
@@ -156,9 +192,12 @@ def test_well_played_games_are_added_up_alike():
 
 
 @pytest.mark.parametrize("rule", [RecurrentState(), Survival(0.98, 0.3, 2)], ids=str)
-def test_any_number_of_threads_gives_the_same_bits(rule):
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_any_number_of_threads_gives_the_same_bits(rule, diagonal):
     w = np.r_[np.zeros(10), np.full(9, -0.3), 0.0, -1.0]
-    one, two, three = (estimate(w, rule, games=100, threads=n) for n in (1, 2, 3))
+    one, two, three = (
+        estimate(w, rule, games=100, threads=n, diagonal=diagonal) for n in (1, 2, 3)
+    )
     for other in (two, three):
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
@@ -289,6 +328,57 @@ def test_memory_does_not_grow_with_the_length_of_a_game():
     assert int(done.stdout) < 2000  # kB
 
 
+def evaluations():
+    """The same evaluation twice, with matrices and with diagonals alone."""
+    policy, w = AfterstatePolicy("bi", HEIGHT, WIDTH), jnp.asarray(W)
+    pair = [
+        TetrisEvaluator(RecurrentState(h1=True), games=50, diagonal=diagonal).evaluate(
+            jax.random.key(3), policy, w
+        )
+        for diagonal in (False, True)
+    ]
+    return policy, w, *pair
+
+
+@pytest.mark.parametrize("form", ["H1", "H2", "A1+A2", "fisher"])
+def test_a_diagonal_direction_needs_only_the_diagonals(form):
+    policy, w, whole, alone = evaluations()
+    for solver in (mn.Diagonal(relative_ridge=1e-2), mn.Diagonal(absolute=True)):
+        method = mn.Precondition(form, solver)
+        one, other = (mn.direction(method, policy, w, found) for found in (whole, alone))
+        assert one.report == other.report
+        np.testing.assert_array_equal(one.value, other.value)
+    damped = mn.Precondition(form, mn.Diagonal(), fisher_damping=0.5)
+    one, other = (mn.direction(damped, policy, w, found) for found in (whole, alone))
+    np.testing.assert_array_equal(one.value, other.value)
+
+
+@pytest.mark.parametrize("solver", [mn.Dense(), mn.Block(), mn.ConjugateGradient()], ids=str)
+def test_what_needs_the_whole_matrix_is_refused_in_one_line(solver):
+    policy, w, _, alone = evaluations()
+    with pytest.raises(ValueError, match="only the diagonal was accumulated; ") as caught:
+        mn.direction(mn.Precondition("H2", solver), policy, w, alone)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_divergence_of_a_step_needs_the_whole_fisher_matrix():
+    _, w, whole, alone = evaluations()
+    d = whole.gradient
+    curved = d @ whole.matrix(w, "fisher").mv(d)
+    assert curved == pytest.approx(d @ whole.matrices["fisher"] @ d)
+    with pytest.raises(ValueError, match=r"only the diagonal was accumulated; .*divergence"):
+        alone.matrix(w, "fisher").mv(d)
+
+
+def test_a_matrix_and_a_diagonal_add_up_only_among_themselves():
+    _, w, whole, alone = evaluations()
+    both = whole.matrix(w, "H1") + whole.matrix(w, "H2")
+    diagonals = 2.0 * (alone.matrix(w, "H1") + alone.matrix(w, "H2"))
+    np.testing.assert_array_equal((-2.0 * both).diagonal(), (-diagonals).diagonal())
+    with pytest.raises(ValueError, match="only the diagonal"):
+        whole.matrix(w, "H1") + alone.matrix(w, "H2")
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -300,6 +390,7 @@ def test_memory_does_not_grow_with_the_length_of_a_game():
         (lambda: estimate(W, "recurrent", **TINY), "RecurrentState"),
         (lambda: estimate(DT_10, **TINY), "needs 7 numbers"),
         (lambda: estimate(W, **TINY, games=0), "games"),
+        (lambda: estimate(W, **TINY, diagonal="yes"), "one of False, True, got 'yes'"),
     ],
 )
 def test_bad_rules_are_refused(make, words):

@@ -16,11 +16,11 @@ def garnet(
     """A random MDP in which each action leads to a few random states.
 
     Args:
-        seed: Random seed.
-        n_states: Number of states, S.
-        n_actions: Number of actions, A.
-        branching: Number of successors per pair of a state and an action.
-        discount: Discount of the rewards, which are uniform in [0, 1].
+        seed: Random seed; the same seed gives the same problem.
+        n_states: Number of states.
+        n_actions: Number of actions.
+        branching: Number of successors per pair of state and action.
+        discount: Discount factor. Rewards are uniform in [0, 1].
     """
     whole("garnet", "seed", seed)
     whole("garnet", "n_states", n_states, 1)

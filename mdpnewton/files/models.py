@@ -1,4 +1,4 @@
-"""Reading models from .npz files, never unpickling anything."""
+"""Reads models from .npz files without unpickling anything."""
 
 import zipfile
 from pathlib import Path
@@ -27,10 +27,10 @@ Model = tuple[FiniteMDP, Policy, PyTree] | tuple[LinearGaussianMDP, AffineGaussi
 def load_model(path: Path) -> Model:
     """The MDP, the policy and its parameters in a model file.
 
-    A finite MDP has the keys `transition` (S, A, S), `reward` (S, A), `start` (S), `discount`;
-    optional `features` (S, A, n) for a Gibbs policy, without which the policy is a tabular
-    softmax; optional `weights`, zeros by default. A linear-Gaussian model has the arguments of
-    `LinearGaussianMDP`, and `gain`, `offset` and `sigma`.
+    A finite MDP has the keys `transition` (S, A, S), `reward` (S, A), `start` (S) and `discount`.
+    Optional keys are `features` (S, A, n) for a Gibbs policy, without which the policy is a tabular
+    softmax, and `weights`, which are zeros by default. A linear-Gaussian model has the arguments
+    of `LinearGaussianMDP`, and `gain`, `offset` and `sigma`.
     """
     arrays = _arrays(path)
     if set(arrays) & {*PROBLEM, *AFFINE} and "transition" not in arrays:

@@ -1,4 +1,4 @@
-"""What the problem is: finite Markov decision processes, validated on construction."""
+"""Finite Markov decision processes, validated on construction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ class FiniteMDP:
     r"""A discounted MDP with finitely many states and actions, Section 2.1.
 
     Attributes:
-        transition: $P(s'|s,a)$: a dense array of shape (S, A, S), or for large problems
-            scipy sparse: one matrix of shape (S*A, S) with row `s * A + a`, or a sequence
-            of A matrices of shape (S, S). Sparse forms are stored as the one CSR matrix.
-        reward: $R(s,a)$, shape (S, A).
+        transition: Transition probabilities $P(s'|s,a)$: a dense array of shape (S, A, S), or for
+            large problems scipy sparse: one matrix of shape (S*A, S) with row `s * A + a`, or a
+            sequence of A matrices of shape (S, S). Sparse forms are stored as the one CSR matrix.
+        reward: Reward $R(s,a)$, shape (S, A).
         start: Distribution $D$ of the first state, shape (S,).
-        discount: $\gamma$ in [0, 1).
-        linear_solver: How a sparse closed loop is solved: "direct" (LU), "iterative"
-            (BiCGSTAB), or "auto", which takes LU where its fill-in is bounded by a narrow
-            band, as on grids, and BiCGSTAB elsewhere. Dense problems always use LU.
+        discount: Discount factor $\gamma$ in [0, 1).
+        linear_solver: How a sparse closed loop is solved: by "direct" (LU), by "iterative"
+            (BiCGSTAB), or by "auto", which uses LU where a narrow band bounds its fill-in, as on
+            grids, and BiCGSTAB elsewhere. Dense problems always use LU.
     """
 
     transition: Any
@@ -71,7 +71,7 @@ class FiniteMDP:
 
     @property
     def transition_matrix(self) -> Any:
-        """The transitions with one row for each pair, (S*A, S), dense or CSR."""
+        """The transitions with one row per pair, (S*A, S), dense or CSR."""
         if self.is_sparse:
             return self.transition
         return self.transition.reshape(-1, self.n_states)

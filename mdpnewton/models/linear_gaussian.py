@@ -17,20 +17,20 @@ class LinearGaussianMDP(eqx.Module):
     r"""$s_{t+1} = A s_t + B a_t + N(0, Q)$ for H steps, Section 6.4 (Hoffman et al. 2009).
 
     The reward of a step is $\sum_j c_j \exp(-\frac12 |M_j z - y_j|^2_{L_j^{-1}})$ with z = (s, a),
-    so its expectation has a closed form under every Gaussian of z.
+    so that its expectation has a closed form under every Gaussian of z.
 
     Attributes:
-        A: Shape (d, d).
-        B: Shape (d, k).
-        noise: Q, shape (d, d), positive semidefinite.
-        start_mean: Of the first state, shape (d,).
-        start_covariance: Of the first state, shape (d, d), positive semidefinite.
-        reward_map: M, shape (j, r, d + k); (r, d + k) for a single Gaussian.
-        reward_target: y, shape (j, r) or (r,).
-        reward_covariance: L, shape (j, r, r) or (r, r), positive definite.
-        reward_weight: c, shape (j,), positive; ones if not given.
-        horizon: H, the number of actions.
-        discount: gamma; 1 counts all steps alike.
+        A: Matrix that maps the state to the next state, shape (d, d).
+        B: Matrix that maps the action to the next state, shape (d, k).
+        noise: Covariance Q of the noise, shape (d, d), positive semidefinite.
+        start_mean: Mean of the first state, shape (d,).
+        start_covariance: Covariance of the first state, shape (d, d), positive semidefinite.
+        reward_map: Matrices M, shape (j, r, d + k); (r, d + k) for a single Gaussian.
+        reward_target: Targets y, shape (j, r) or (r,).
+        reward_covariance: Covariances L, shape (j, r, r) or (r, r), positive definite.
+        reward_weight: Positive weights c, shape (j,); ones if not given.
+        horizon: Number H of actions.
+        discount: Discount factor gamma; 1 gives all steps the same weight.
         at_end: Whether only the last step is rewarded.
     """
 
@@ -110,13 +110,13 @@ class LinearGaussianMDP(eqx.Module):
         return self.B.shape[1]
 
     def schedule(self) -> Float[Array, " H"]:
-        """The logarithm of what the reward of each step counts."""
+        """Logarithm of the weight that the reward of each step has."""
         times = jnp.arange(self.horizon, dtype=float)
         counted = times * jnp.log(self.discount)
         return jnp.where(times < self.horizon - 1, -jnp.inf, counted) if self.at_end else counted
 
     def reward(self, state: Float[Array, " d"], action: Float[Array, " k"]) -> Float[Array, ""]:
-        """r(s, a) of one step."""
+        """Reward r(s, a) of one step."""
         error = self.reward_map @ jnp.concatenate([state, action]) - self.reward_target
         solved = jnp.linalg.solve(self.reward_covariance, error[..., None])[..., 0]
         return jnp.sum(self.reward_weight * jnp.exp(-0.5 * jnp.sum(error * solved, axis=1)))

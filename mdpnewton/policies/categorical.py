@@ -1,4 +1,4 @@
-"""Policies over finitely many actions, by their logits."""
+"""Policies over finitely many actions, given by their logits."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Categorical(Policy):
 
     @abstractmethod
     def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
-        """One unnormalised log-probability per action."""
+        """Unnormalised log-probabilities, one per action."""
 
     def log_prob(self, w: PyTree, state: Any, action: Int[Array, ""]) -> Scalar:
         """log pi(action | state; w)."""
@@ -43,7 +43,7 @@ class Categorical(Policy):
         return pi * (u - pi @ u)
 
     def mode(self, w: PyTree, state: Any) -> Int[Array, ""]:
-        """The action of the largest logit."""
+        """The action with the largest logit."""
         return jnp.argmax(self.logits(w, state))
 
     def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar:
@@ -57,9 +57,9 @@ class Gibbs(Categorical):
     r"""$\pi(a|s;w) \propto \exp(w^\top\phi(s,a))$, Section 3.1.
 
     Attributes:
-        features: $\phi$: an array of shape (S, A, n) for states 0..S-1, or a function of the
-            state that returns shape (A, n).
-        n_features: n, needed only when `features` is a function.
+        features: Features $\phi$: an array of shape (S, A, n) for states 0..S-1, or a function of
+            the state that returns shape (A, n).
+        n_features: Number n of features; needed only if `features` is a function.
     """
 
     features: Float[Array, "states actions n"] | Callable[[Any], Float[Array, "actions n"]]
@@ -82,7 +82,7 @@ class Gibbs(Categorical):
 
     @property
     def table_shape(self) -> tuple[int, int] | None:
-        """(S, A) when the features are a table."""
+        """(S, A) if the features are a table."""
         return None if callable(self.features) else (self.features.shape[0], self.features.shape[1])
 
     def logits(self, w: Float[Array, " n"], state: Any) -> Float[Array, " actions"]:
@@ -91,10 +91,10 @@ class Gibbs(Categorical):
         return phi @ w
 
     def log_probs(self, w: PyTree, states: PyTree, actions: PyTree) -> Float[Array, "n k"]:
-        """See `Policy`. Asked for a whole table of states, it multiplies before it looks up."""
+        """See `Policy`. For a whole table of states it multiplies before it looks up."""
         if callable(self.features) or states.shape[0] < self.features.shape[0]:
             return super().log_probs(w, states, actions)
-        logits = (self.features @ w)[states]  # to look up first would copy the features
+        logits = (self.features @ w)[states]  # looking up first would copy the features
         return jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
 
     def hessian_diagonal(
@@ -118,11 +118,11 @@ class TabularSoftmax(Categorical):
     """A softmax with its own logits in every state: the richest policy, Theorem 6.
 
     Attributes:
-        n_states: S.
-        n_actions: A.
-        reduced: Fix the last action's logit at zero, so that `w` has shape (S, A - 1) and H2
-            is not singular. Otherwise `w` is (S, A) and adding a constant to a row changes
-            nothing: solves then return the step of least norm, and say "singular".
+        n_states: Number S of states.
+        n_actions: Number A of actions.
+        reduced: Whether the last action's logit is fixed at zero, so that `w` has shape (S, A - 1)
+            and H2 is not singular. Otherwise `w` is (S, A), and adding a constant to a row changes
+            nothing: solves then return the step of least norm, and report "singular".
     """
 
     n_states: int = eqx.field(static=True)
@@ -147,7 +147,7 @@ class TabularSoftmax(Categorical):
 
     @property
     def independent_axes(self) -> int:
-        """1: the rows of two states never meet."""
+        """1: every state has a row of its own."""
         return 1
 
     def logits(self, w: Float[Array, "states k"], state: Any) -> Float[Array, " actions"]:
@@ -167,7 +167,7 @@ class TabularSoftmax(Categorical):
         return jnp.zeros((self.n_states, self.n_actions - self.reduced))
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
-        """log of the value weights, row by row, where they are all positive."""
+        """Logarithm of the value weights, row by row, if all of them are positive."""
         listed = jnp.arange(self.n_actions)
         if not (pairs.complete and pairs.value.shape == self.table_shape):
             return None
@@ -180,14 +180,14 @@ class TabularSoftmax(Categorical):
 
 
 def gibbs_over_successors(mdp: FiniteMDP, state_features: Any) -> Gibbs:
-    r"""Gibbs policy that looks one step ahead: $\pi(a|s;w) \propto \exp(w^\top\phi(s'))$.
+    r"""A Gibbs policy that looks one step ahead: $\pi(a|s;w) \propto \exp(w^\top\phi(s'))$.
 
-    The policy of the mazes of Section 3.3. Where the successor $s'$ is random, its expected
+    This is the policy of the mazes of Section 3.3. Where the successor $s'$ is random, its expected
     features $E[\phi(s')|s,a]$ take its place.
 
     Args:
-        mdp: Gives the successors.
-        state_features: $\phi$, shape (S, n).
+        mdp: The problem, which gives the successors.
+        state_features: Features $\phi$ of the states, shape (S, n).
     """
     call = "gibbs_over_successors"
     instance(call, "mdp", mdp, FiniteMDP, "it lists the successors")

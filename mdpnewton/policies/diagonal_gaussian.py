@@ -1,4 +1,4 @@
-"""A Gaussian over actions that sees no state: the policy of black-box search, Section 6.6."""
+"""A Gaussian over actions that ignores the state: the policy of black-box search, Section 6.6."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ class DiagonalGaussian(Policy):
     r"""$\pi(a;w) = N(a \,|\, \mu, (L L^*)^{-1})$ with L diagonal, whatever the state.
 
     `w` is `{"mean": (k,), "precision_factor": (k,)}`, the latter the diagonal of L, so that
-    $\sigma = 1/|L|$. It is log-concave in $\mu$ and, at either sign, in L, but not jointly. Only
-    the squares of L enter: a step that takes an entry through zero arrives at the mirror image
-    of a distribution, not at an error.
+    $\sigma = 1/|L|$. The policy is log-concave in $\mu$ and, for either sign, in L, but not
+    jointly. Only the squares of L matter: a step that takes an entry through zero arrives at the
+    mirror image of a distribution, not at an error.
 
     Attributes:
-        size: k, the dimension of an action.
+        size: Dimension k of an action.
     """
 
     size: int = eqx.field(static=True)
@@ -63,7 +63,7 @@ class DiagonalGaussian(Policy):
     def hessian_diagonal(
         self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
     ) -> dict[str, Array]:
-        """-L^2 for the mean; entries of L never meet each other."""
+        """-L^2 for the mean; the entries of L do not interact."""
         L = w["precision_factor"]
 
         def weighed(factor: Array) -> Scalar:
@@ -97,7 +97,7 @@ class DiagonalGaussian(Policy):
         return {"mean": mean, "precision_factor": 1 / jnp.sqrt(_variance(pairs, mean))}
 
     def blockwise_maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
-        """The maximum over each block with the other as it was: the variance about the old mean."""
+        """The maximum over each block with the other fixed: the variance is about the old mean."""
         return {
             "mean": _mean(pairs),
             "precision_factor": 1 / jnp.sqrt(_variance(pairs, w["mean"])),

@@ -13,13 +13,12 @@ from mdpnewton.models.checks import check_finite, check_positive, finite_array
 
 
 class Standardized(eqx.Module):
-    """1 and the observation, shifted and scaled to size one.
+    """1, followed by the observation, which is shifted and scaled to size one.
 
     Attributes:
-        mean: Vector that is taken off.
-        scale: Vector that is divided by; positive.
-        limit: Largest absolute value of a scaled observation; beyond it is clipped, so that none
-            is absurd.
+        mean: Vector that is subtracted from the observation.
+        scale: Positive vector that the difference is divided by.
+        limit: Absolute value at which the scaled observation is clipped, so that none is absurd.
     """
 
     mean: Float[Array, " d"]
@@ -37,7 +36,10 @@ class Standardized(eqx.Module):
 
     @classmethod
     def of(cls, observations: Any) -> "Standardized":
-        """Mean 0 and standard deviation 1 on these observations; a constant is only shifted."""
+        """Standardise to mean 0 and standard deviation 1 on these observations.
+
+        An entry that is constant is only shifted.
+        """
         seen = finite_array("Standardized.of", "observations", observations, 2, letters="(n, d)")
         spread = seen.std(axis=0)
         return cls(
@@ -50,7 +52,7 @@ class Standardized(eqx.Module):
         return self.mean.size + 1
 
     def scaled(self, observation: Float[Array, " d"]) -> Float[Array, " d"]:
-        """The observation alone, standardised."""
+        """The standardised observation without the leading 1."""
         return jnp.clip((observation - self.mean) / self.scale, -self.limit, self.limit)
 
     def __call__(self, observation: Float[Array, " d"]) -> Float[Array, " size"]:
@@ -59,15 +61,15 @@ class Standardized(eqx.Module):
 
 
 class RandomFourier(eqx.Module):
-    r"""$\sqrt{2/m}\cos(\omega_j^\top z + b_j)$ after 1 and z: radial basis functions by chance.
+    r"""1 and z, followed by the random Fourier features $\sqrt{2/m}\cos(\omega_j^\top z + b_j)$.
 
     Inner products of these features approximate a Gaussian kernel (Rahimi and Recht 2007), in
     any dimension; linear policies on them learn locomotion (Rajeswaran et al. 2017).
 
     Attributes:
-        standardized: Makes z of an observation.
-        frequencies: $\omega$, shape (m, d).
-        phases: b, shape (m,).
+        standardized: Maps an observation to z.
+        frequencies: Frequencies $\omega$, shape (m, d).
+        phases: Phases b, shape (m,).
     """
 
     standardized: Standardized
@@ -87,7 +89,7 @@ class RandomFourier(eqx.Module):
     def drawn(
         cls, key: PRNGKeyArray, standardized: Standardized, number: int, width: float
     ) -> "RandomFourier":
-        """`number` cosines that approximate a Gaussian kernel of that width in z."""
+        """Draw `number` cosines that approximate a Gaussian kernel of this width in z."""
         checks.whole("RandomFourier.drawn", "number", number, 1)
         checks.number("RandomFourier.drawn", "width", width, above=0)
         turn, shift = jax.random.split(key)
@@ -113,8 +115,8 @@ class RadialBasis(eqx.Module):
     Paper: without the minus sign. Here: with it, because these are radial basis functions.
 
     Attributes:
-        centers: $c_i$, shape (m, d).
-        precision: The diagonal of $\Lambda$.
+        centers: Centres $c_i$, shape (m, d).
+        precision: Diagonal of $\Lambda$, shape (d,).
     """
 
     centers: Float[Array, "m d"]
@@ -140,7 +142,7 @@ class RadialBasis(eqx.Module):
 
 
 class OneHot(eqx.Module):
-    """A 1 at the place of an integer observation: a table as a linear function.
+    """A vector with a 1 at the index of an integer observation: a table as a linear function.
 
     Attributes:
         size: Number of different observations.

@@ -29,9 +29,9 @@ class LinearGaussian(Policy):
     `w` has shape (k, d): one row per action dimension.
 
     Attributes:
-        covariance: $\Sigma$, shape (k, k), positive definite.
-        n_features: d.
-        features: $\phi$ from a state to shape (d,): a function, or an Equinox module whose
+        covariance: Covariance $\Sigma$ of the action, shape (k, k), positive definite.
+        n_features: Number d of features.
+        features: Maps a state to $\phi(s)$, shape (d,): a function, or an Equinox module whose
             arrays may differ from run to run; the state itself by default.
     """
 
@@ -76,7 +76,7 @@ class LinearGaussian(Policy):
         return self.outputs(w, state)
 
     def kl(self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Any) -> Scalar:
-        """Half the squared distance of the means, in the metric of the precision."""
+        """Half the squared distance of the means in the metric of the precision."""
         error = (w - v) @ self.features(state)
         return 0.5 * error @ self.precision @ error
 
@@ -97,18 +97,18 @@ class LinearGaussian(Policy):
 
 
 class Gaussian(Policy):
-    r"""$\pi(a|s;w) = N(a \,|\, M\phi(s), \mathrm{diag}(\sigma^2))$ with both learnt.
+    r"""$\pi(a|s;w) = N(a \,|\, M\phi(s), \mathrm{diag}(\sigma^2))$ with M and $\sigma$ learnt.
 
     `w` is `{"mean": (k, d), "scale": (k,)}`. The scale is one of: `log_sigma`; `precision`,
     $\sigma^{-2}$; `precision_root`, $L = \sigma^{-1}$ as in Section 6.6; `sigma`. All but
     `sigma` are concave in the scale block; none is jointly concave, Section 4.2.1.
 
     Attributes:
-        n_actions: k, the dimension of an action.
-        n_features: d.
-        features: $\phi$ from a state to shape (d,): a function, or an Equinox module whose
+        n_actions: Dimension k of an action.
+        n_features: Number d of features.
+        features: Maps a state to $\phi(s)$, shape (d,): a function, or an Equinox module whose
             arrays may differ from run to run; the state itself by default.
-        scale: Which parameter the scale block holds.
+        scale: Name of the parameter that the scale block holds.
     """
 
     n_actions: int = eqx.field(static=True)
@@ -126,7 +126,7 @@ class Gaussian(Policy):
 
     @property
     def blockwise_log_concave(self) -> bool:
-        """False for `sigma` alone."""
+        """False only if the scale is `sigma`."""
         return self.scale != "sigma"
 
     def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
@@ -161,7 +161,7 @@ class Gaussian(Policy):
     def hessian_diagonal(
         self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
     ) -> dict[str, Array]:
-        r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; entries of the scale never meet each other."""
+        r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; the entries of the scale do not interact."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
         precision = jnp.exp(-2 * LOG_SIGMA[self.scale](w["scale"]))
 
@@ -205,7 +205,7 @@ FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
 
 
 def diagonal_fisher(outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Float[Array, " 2k"]:
-    r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$: Fisher of N in its mean and log sigma."""
+    r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$, the Fisher matrix in mean and log sigma."""
     log_sigma = jnp.split(outputs, 2)[1]
     of_mean, of_scale = jnp.split(u, 2)
     return jnp.concatenate([jnp.exp(-2 * log_sigma) * of_mean, 2 * of_scale])
@@ -221,12 +221,12 @@ def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar
 
 
 def second_derivatives(f: Callable[[Array], Scalar], x: Array) -> Array:
-    """The diagonal of the Hessian of a function whose Hessian is diagonal: one product tells it."""
+    """Diagonal of the Hessian of a function whose Hessian is diagonal, by one product."""
     return jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
 
 
 def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:
-    """Argmin over M of sum c_i |a_i - M phi_i|^2, of least change where it is not unique."""
+    """Argmin over M of sum c_i |a_i - M phi_i|^2; the one of least change if it is not unique."""
     phi = jax.vmap(features)(pairs.states)
     error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
     moment = jnp.einsum("nj,nd,ne->de", pairs.value, phi, phi)

@@ -14,14 +14,15 @@ from mdpnewton.policies.gaussian import STATE_FEATURES
 
 
 class LinearSoftmax(Categorical):
-    r"""$\pi(a|s;w) \propto \exp(w_a^\top\phi(s))$: a Gibbs policy with a row for every action.
+    r"""$\pi(a|s;w) \propto \exp(w_a^\top\phi(s))$: a Gibbs policy with one row per action.
 
-    `w` has shape (A, d). Adding a vector to all rows changes nothing: curvatures are singular.
+    `w` has shape (A, d). Adding a vector to all rows changes nothing, so that curvatures are
+    singular.
 
     Attributes:
-        n_actions: A.
-        n_features: d.
-        features: $\phi$ from a state to shape (d,).
+        n_actions: Number A of actions.
+        n_features: Number d of features.
+        features: Maps a state to $\phi(s)$, shape (d,).
     """
 
     n_actions: int = eqx.field(static=True)

@@ -20,7 +20,7 @@ Network = Callable[[Any], Float[Array, " outputs"]]
 
 @jax.custom_jvp
 def tanh(x: Array) -> Array:
-    """`jnp.tanh`, whose derivative is kept as one array for all products with a curvature."""
+    """`jnp.tanh`, with a derivative that is kept as one array for all products with a curvature."""
     return jnp.tanh(x)
 
 
@@ -41,12 +41,12 @@ def mlp(
     """A fully connected network with `depth` hidden layers of `width` units.
 
     Args:
-        key: Draws the initial weights.
+        key: Random key for the initial weights.
         in_size: Length of an observation, after the features.
-        out_size: Number of logits, or of dimensions of an action.
+        out_size: Number of logits, or of action dimensions.
         width: Number of units per hidden layer.
         depth: Number of hidden layers; 0 for a linear map.
-        activation: Function of the hidden units.
+        activation: Activation function of the hidden units.
     """
     for name, size, least in (
         ("in_size", in_size, 1),
@@ -62,10 +62,10 @@ def mlp(
 
 
 class _Linear(eqx.Module):
-    """x W' + b, which under `vmap` keeps the batch in front.
+    """x W' + b, which keeps the batch axis first under `vmap`.
 
-    The W x of `eqx.nn.Linear` puts it last, and every layer of every product with the curvature
-    then pays for a transposed copy of its activations.
+    The W x of `eqx.nn.Linear` puts it last, so that every layer of every product with the curvature
+    pays for a transposed copy of its activations.
     """
 
     weight: Float[Array, "out in"]
@@ -83,12 +83,12 @@ def _identity(state: Any) -> Any:
 class NetworkCategorical(Categorical):
     r"""$\pi(a|s;w) \propto \exp(z_a)$ with logits $z = f_w(\phi(s))$, f a network.
 
-    `w` is the network's inexact arrays: the module with None for everything else.
+    `w` holds the network's inexact arrays: it is the module with None for everything else.
 
     Attributes:
-        network: From $\phi(s)$ to one logit per action; its arrays are the initial parameters.
-        features: $\phi$, applied to the state first: a function, or an Equinox module whose
-            arrays may differ from run to run and are not learnt; the state by default.
+        network: Maps $\phi(s)$ to one logit per action; its arrays are the initial parameters.
+        features: Maps a state to $\phi(s)$: a function, or an Equinox module whose arrays may
+            differ from run to run and are not learnt; the state itself by default.
     """
 
     network: Network
@@ -114,15 +114,15 @@ class NetworkCategorical(Categorical):
 class NetworkGaussian(Policy):
     r"""$\pi(a|s;w) = N(a \,|\, f_w(\phi(s)), \mathrm{diag}(\sigma^2))$, f a network.
 
-    `w` is `{"mean": the network's inexact arrays, "log_sigma": (k,)}`, or the arrays alone
-    where sigma is fixed.
+    `w` is `{"mean": the network's inexact arrays, "log_sigma": (k,)}`, or the arrays alone if sigma
+    is fixed.
 
     Attributes:
-        network: From $\phi(s)$ to the mean, shape (k,); its arrays are the initial parameters.
-        log_sigma: $\log\sigma$, shape (k,): where it starts, or stays.
+        network: Maps $\phi(s)$ to the mean, shape (k,); its arrays are the initial parameters.
+        log_sigma: Initial $\log\sigma$, shape (k,), which stays if it is not learnt.
         learn_sigma: Whether $\log\sigma$ is part of `w`.
-        features: $\phi$, applied to the state first: a function, or an Equinox module whose
-            arrays may differ from run to run and are not learnt; the state by default.
+        features: Maps a state to $\phi(s)$: a function, or an Equinox module whose arrays may
+            differ from run to run and are not learnt; the state itself by default.
     """
 
     network: Network
@@ -155,7 +155,7 @@ class NetworkGaussian(Policy):
         """The network with its arrays from `w`, at the features of the state."""
         arrays = w["mean"] if self.learn_sigma else w
         mean = _apply(self.network, arrays, self.features(state))
-        if mean.shape != self.log_sigma.shape:  # it would broadcast
+        if mean.shape != self.log_sigma.shape:  # it would broadcast silently
             raise ValueError(
                 f"`NetworkGaussian` has sigma of shape {self.log_sigma.shape}, but its network "
                 f"returns a mean of shape {mean.shape}; give both the action's dimension."
@@ -174,7 +174,7 @@ class NetworkGaussian(Policy):
         return self.mean(w, state) + jnp.exp(self._log_sigma(w)) * noise
 
     def outputs(self, w: PyTree, state: Any) -> Float[Array, " outputs"]:
-        """The mean; then log sigma, where it is learnt."""
+        """The mean, followed by log sigma if it is learnt."""
         mean = self.mean(w, state)
         return jnp.concatenate([mean, w["log_sigma"]]) if self.learn_sigma else mean
 
@@ -196,7 +196,7 @@ class NetworkGaussian(Policy):
         return diagonal_kl(here, there)
 
     def initial_parameters(self) -> PyTree:
-        """The arrays of the network that was given, and log sigma where it is learnt."""
+        """The arrays of the network that was given, and log sigma if it is learnt."""
         arrays = eqx.filter(self.network, eqx.is_inexact_array)
         return {"mean": arrays, "log_sigma": self.log_sigma} if self.learn_sigma else arrays
 

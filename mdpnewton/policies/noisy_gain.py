@@ -11,20 +11,20 @@ from mdpnewton.checks import number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
 
-LEAST = 1e-12  # of the squared length of a state: at the origin there is nothing to explore
+LEAST = 1e-12  # smallest squared length of a state: at the origin the noise would vanish
 
 
 class NoisyGain(Policy):
     r"""$a = (w + \epsilon)\,s$ with $\epsilon \sim N(0, \sigma^2 I)$, Section 6.3.
 
-    So $\pi(a|s;w) = N(a \,|\, w s, \sigma^2 |s|^2 I)$: quadratic in `w`, of shape (k, d), with a
-    curvature that does not depend on the action. EM therefore equals the second Gauss-Newton
-    method at step 1.
+    So $\pi(a|s;w) = N(a \,|\, w s, \sigma^2 |s|^2 I)$, whose logarithm is quadratic in `w`, of
+    shape (k, d), with a curvature that does not depend on the action. EM therefore equals the
+    second Gauss-Newton method at step 1.
 
     Attributes:
-        n_actions: k.
-        n_states: d.
-        sigma: $\sigma$.
+        n_actions: Dimension k of an action.
+        n_states: Dimension d of a state.
+        sigma: Standard deviation $\sigma$ of the noise on the gain.
     """
 
     n_actions: int = eqx.field(static=True)
@@ -61,18 +61,18 @@ class NoisyGain(Policy):
         return w @ state / jnp.sqrt(self._variance(state))
 
     def output_fisher(self, outputs: Array, u: Array) -> Array:
-        """U itself."""
+        """The vector `u` itself."""
         return u
 
     def kl(self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Any) -> Scalar:
-        """Half the squared distance of the means over the variance."""
+        """Half the squared distance of the means, divided by the variance."""
         error = (w - v) @ state
         return 0.5 * error @ error / self._variance(state)
 
     def hessian_diagonal(
         self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
     ) -> Float[Array, "k d"]:
-        """Minus the squared state over the variance, whatever the action."""
+        """Minus the squared state, divided by the variance, whatever the action."""
         scaled = weights.sum(axis=1) / jax.vmap(self._variance)(states)
         return jnp.broadcast_to(-scaled @ states**2, w.shape)
 
@@ -81,7 +81,7 @@ class NoisyGain(Policy):
         return jnp.zeros((self.n_actions, self.n_states))
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
-        """Least squares of the actions, weighted by value over variance."""
+        """Least-squares fit of the actions, weighted by value over variance."""
         weights = pairs.value / jax.vmap(self._variance)(pairs.states)[:, None]
         error = pairs.actions - jnp.einsum("kd,nd->nk", w, pairs.states)[:, None]
         moment = jnp.einsum("nj,nd,ne->de", weights, pairs.states, pairs.states)

@@ -15,12 +15,12 @@ from mdpnewton.policies.abstract import Policy
 class Reparametrized(Policy):
     r"""$\tilde\pi(a|s;v) = \pi(a|s; T v + t)$ with T non-singular, Theorem 8.
 
-    `v` is a flat vector; `original(v)` are the parameters of the policy inside.
+    `v` is a flat vector; `original(v)` gives the parameters of the policy inside.
 
     Attributes:
         policy: The policy inside.
-        matrix: T, shape (n, n).
-        offset: t, shape (n,); zero by default.
+        matrix: Matrix T, shape (n, n).
+        offset: Vector t, shape (n,); zero by default.
     """
 
     policy: Policy
@@ -42,22 +42,22 @@ class Reparametrized(Policy):
 
     @property
     def log_concave(self) -> bool:
-        """As the policy inside: an affine map keeps concavity."""
+        """The same as for the policy inside, because an affine map keeps concavity."""
         return self.policy.log_concave
 
     @property
     def blockwise_log_concave(self) -> bool:
-        """As joint concavity inside: the map mixes the blocks."""
+        """Whether the policy inside is jointly log-concave, because the map mixes the blocks."""
         return self.policy.log_concave
 
     @property
     def constant_curvature(self) -> bool:
-        """As the policy inside."""
+        """The same as for the policy inside."""
         return self.policy.constant_curvature
 
     @property
     def table_shape(self) -> tuple[int, int] | None:
-        """As the policy inside."""
+        """The table shape of the policy inside."""
         return getattr(self.policy, "table_shape", None)
 
     def original(self, v: Float[Array, " n"]) -> PyTree:
@@ -88,7 +88,7 @@ class Reparametrized(Policy):
     def output_fisher(
         self, outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
     ) -> Float[Array, " outputs"]:
-        """As the policy inside: its outputs are the same."""
+        """The same as for the policy inside, because its outputs are the same."""
         return self.policy.output_fisher(outputs, u)
 
     def mode(self, v: Float[Array, " n"], state: Any) -> Any:
@@ -100,5 +100,5 @@ class Reparametrized(Policy):
         return self.policy.kl(self.original(w), self.original(v), state)
 
     def initial_parameters(self) -> Float[Array, " n"]:
-        """What maps to the inner policy's initial parameters."""
+        """The vector that maps to the inner policy's initial parameters."""
         return self.transformed(self.policy.initial_parameters())

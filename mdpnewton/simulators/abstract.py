@@ -11,18 +11,18 @@ from mdpnewton.simulators.trajectories import Trajectories
 
 
 class SimulationError(ValueError):
-    """An environment that failed in the middle of an episode."""
+    """An environment failed in the middle of an episode."""
 
 
 @dataclass(frozen=True)
 class Spaces:
-    """What goes in and what comes out.
+    """Sizes and bounds of observations and actions.
 
     Attributes:
         observation: Length of an observation; 0 for integer observations.
         actions: Number of actions; None if they are continuous.
-        low: Least continuous action, one number per dimension; may be infinite.
-        high: Greatest continuous action, likewise.
+        low: Smallest continuous action, one number per dimension; entries may be infinite.
+        high: Largest continuous action, one number per dimension; entries may be infinite.
     """
 
     observation: int
@@ -50,20 +50,20 @@ class Spaces:
         return 0 if self.low is None else len(self.low)
 
     def unit(self) -> "Spaces":
-        """The same with continuous actions in [-1, 1]."""
+        """The same spaces with continuous actions in [-1, 1]."""
         if self.low is None:
             return self
         return Spaces(self.observation, None, -np.ones(self.action_size), np.ones(self.action_size))
 
     def half_range(self) -> np.ndarray:
-        """Half of high minus low, and 1 where that is infinite."""
+        """Half of high minus low, or 1 where that is infinite."""
         assert self.low is not None
         assert self.high is not None
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         return np.where(bounded, (self.high - self.low) / 2, 1.0)
 
     def middle(self) -> np.ndarray:
-        """Between low and high, and 0 where they are infinite."""
+        """Midpoint of low and high, or 0 where they are infinite."""
         assert self.low is not None
         assert self.high is not None
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
@@ -72,15 +72,15 @@ class Spaces:
 
 @runtime_checkable
 class Simulator(Protocol):
-    """Plays episodes. The same key gives the same episodes, however they are spread out."""
+    """Plays episodes. The same key gives the same episodes, however they are distributed."""
 
     @property
     def spaces(self) -> Spaces:
-        """Of observations and actions."""
+        """Spaces of observations and actions."""
 
     @property
     def horizon(self) -> int:
-        """Longest episode: there it is truncated, which is not termination."""
+        """Maximum length of an episode. An episode that reaches it is truncated, not terminated."""
 
     def play(
         self,
@@ -93,15 +93,15 @@ class Simulator(Protocol):
         horizon: int | None = None,
         greedy: bool = False,
     ) -> Trajectories:
-        """Whole episodes. An episode depends on the key and its number alone.
+        """Play whole episodes. An episode depends on the key and its number alone.
 
         Args:
             key: Random key.
-            policy: Policy with `sample` and `log_prob`, and with `mode` if `greedy`.
+            policy: Policy that gives `sample` and `log_prob`, and `mode` if `greedy`.
             w: Parameters of the policy.
             episodes: Number of episodes.
             first: Number of the first episode.
-            horizon: Horizon to use in place of the simulator's own.
+            horizon: Maximum length of an episode; None for the simulator's own.
             greedy: Whether to take the most probable action always.
         """
 

@@ -14,7 +14,7 @@ from mdpnewton.simulators.trajectories import Trajectories
 
 
 class CompiledSimulator(eqx.Module):
-    """A simulator of pure functions; subclasses give `reset` and `step`, and the loop is here."""
+    """A simulator of pure functions: subclasses define `reset` and `step`, this class the loop."""
 
     def __check_init__(self) -> None:
         whole(type(self).__name__, "horizon", self.horizon, 1)
@@ -22,16 +22,16 @@ class CompiledSimulator(eqx.Module):
     @property
     @abstractmethod
     def spaces(self) -> Spaces:
-        """Of observations and actions."""
+        """Spaces of observations and actions."""
 
     @property
     @abstractmethod
     def horizon(self) -> int:
-        """Longest episode."""
+        """Maximum length of an episode."""
 
     @abstractmethod
     def reset(self, key: PRNGKeyArray) -> PyTree:
-        """A first state."""
+        """Draw a first state."""
 
     @abstractmethod
     def step(
@@ -60,10 +60,10 @@ class CompiledSimulator(eqx.Module):
 
 
 class UnitActions(CompiledSimulator):
-    """Another simulator whose bounds of action are called -1 and 1.
+    """Wraps a simulator so that -1 and 1 stand for the bounds of its actions.
 
     Attributes:
-        simulator: The one inside.
+        simulator: The simulator inside.
     """
 
     simulator: CompiledSimulator
@@ -74,12 +74,12 @@ class UnitActions(CompiledSimulator):
 
     @property
     def spaces(self) -> Spaces:
-        """Of the simulator inside, with unit actions."""
+        """Spaces of the simulator inside, with unit actions."""
         return self.simulator.spaces.unit()
 
     @property
     def horizon(self) -> int:
-        """Of the simulator inside."""
+        """Horizon of the simulator inside."""
         return self.simulator.horizon
 
     def reset(self, key: PRNGKeyArray) -> PyTree:

@@ -1,4 +1,4 @@
-"""A finite MDP as a simulator: what a sampled evaluator is checked on."""
+"""A finite MDP as a simulator, on which sampled evaluators are checked."""
 
 import equinox as eqx
 import jax
@@ -16,8 +16,9 @@ class FiniteSimulator(CompiledSimulator):
     """Samples states and rewards of a `FiniteMDP`; observations are the state numbers.
 
     Attributes:
-        horizon: Where episodes are truncated; choose it so that the discount to its power is
-            negligible, or the episodes are those of a finite-horizon problem.
+        horizon: Number of steps after which episodes are truncated. Choose it so that the discount
+            to its power is negligible; otherwise the episodes are those of a finite-horizon
+            problem.
     """
 
     transition: Float[Array, "S A S"]
@@ -37,12 +38,12 @@ class FiniteSimulator(CompiledSimulator):
 
     @property
     def spaces(self) -> Spaces:
-        """Integers in, integers out."""
+        """Integer observations and integer actions."""
         return Spaces(observation=0, actions=self.reward.shape[1])
 
     @property
     def horizon(self) -> int:
-        """Where episodes are truncated."""
+        """Number of steps after which episodes are truncated."""
         return self.steps
 
     def reset(self, key: PRNGKeyArray) -> Int[Array, ""]:

@@ -16,14 +16,14 @@ from mdpnewton.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class Step:
-    """What a rule decided.
+    """Decision of a step rule.
 
     Attributes:
         size: Multiple of the direction to move by.
-        accepted: False means: stay at the old parameters.
-        reason: Why it was not accepted, or why it is not what was asked for.
-        evaluations: How many points the rule looked at.
-        divergence: Mean KL divergence of the step, where the rule measured it.
+        accepted: Whether to move; False means to stay at the old parameters.
+        reason: Why the step was not accepted, or why it differs from what was requested.
+        evaluations: Number of points that the rule looked at.
+        divergence: Mean KL divergence of the step, if the rule measured it.
     """
 
     size: float
@@ -38,17 +38,18 @@ class Line:
     """U along a direction, with one key for every point: common random numbers.
 
     Attributes:
-        start: U at size 0.
+        start: Objective U at size 0.
         slope: Directional derivative at size 0.
         norm: Euclidean norm of the direction.
-        objective_at: U at a size; NaN where the policy or U is not finite.
-        slope_at: Directional derivative at a size; None where it is not to be had.
-        divergence_at: Mean KL divergence of the policy at a size from the policy at 0; needs
-            no new samples.
-        surrogate_at: What the samples at size 0 promise for a size, by importance weights: the
-            objective there less that at 0.
+        objective_at: Function that gives U at a size; NaN where the policy or U is not finite.
+        slope_at: Function that gives the directional derivative at a size; None if it is not
+            available.
+        divergence_at: Function that gives the mean KL divergence of the policy at a size from the
+            policy at 0; it needs no new samples.
+        surrogate_at: Function that gives the rise of the objective from size 0 to a size, as the
+            samples at size 0 promise it by importance weights.
         previous: The step before this one, as it ended; None at the first.
-        risen: What U has risen by since the line before this one.
+        risen: Rise of U since the line before this one.
     """
 
     start: float
@@ -64,7 +65,7 @@ class Line:
     _known: dict[float, float] = field(default_factory=dict)
 
     def objective(self, size: float) -> float:
-        """U at `size`, or minus infinity where it is not finite; remembered."""
+        """U at `size`, computed once; minus infinity where it is not finite."""
         if size == 0:
             return self.start
         if size not in self._known:
@@ -75,11 +76,11 @@ class Line:
 
 
 class StepRule(eqx.Module):
-    """How far to go along a direction."""
+    """A rule that says how far to go along a direction."""
 
     @abstractmethod
     def choose(self, line: Line, iteration: int) -> Step:
-        """The step for this line, in iteration 0, 1, ..."""
+        """Choose the step for this line, in iteration 0, 1, ..."""
 
     def keeps(self, before: Evaluation, after: Evaluation) -> bool:
         """Whether to stay at the new point, now that it has been evaluated."""

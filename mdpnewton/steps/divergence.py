@@ -1,4 +1,4 @@
-"""How far two policies lie apart, and what samples of one promise for the other."""
+"""How far two policies are apart, and what samples of one promise for the other."""
 
 import equinox as eqx
 import jax
@@ -12,8 +12,8 @@ from mdpnewton.policies import Policy
 def mean_divergence(policy: Policy, w: PyTree, v: PyTree, pairs: WeightedPairs) -> Scalar:
     r"""$E\,KL(\pi_w(\cdot|s) \,\|\, \pi_v(\cdot|s))$ over the occupancy of `pairs`.
 
-    In closed form where the policy has one; else from the listed actions by the estimate
-    $x - 1 - \log x$ of the ratio x, which is never negative.
+    The policy's closed form is used if it has one; otherwise the listed actions give the estimate
+    $x - 1 - \log x$ for the ratio x, which is never negative.
     """
     return _divergence(policy, w, v, pairs.states, pairs.actions, pairs.occupancy)
 
@@ -31,7 +31,7 @@ def _divergence(
     closed = jax.vmap(policy.kl, in_axes=(None, None, 0))(w, v, states)
     if closed is None:
         x = _log_ratio(policy, w, v, states, actions)
-        # Complete listings weigh actions by their probability already: so do samples.
+        # Complete listings weight actions by their probability already, and so do samples.
         closed = jnp.sum(occupancy * (jnp.expm1(x) - x), axis=1) / jnp.where(
             weights > 0, weights, 1.0
         )

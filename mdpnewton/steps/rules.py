@@ -8,10 +8,10 @@ from mdpnewton.steps.abstract import Line, Step, StepRule
 
 
 class Constant(StepRule):
-    """The same size always. Size 1 suits the second Gauss-Newton method, Theorem 10.
+    """Always the same size. Size 1 suits the second Gauss-Newton method, Theorem 10.
 
     Attributes:
-        size: The size, above 0.
+        size: Multiple of the direction to move by.
     """
 
     size: float = 1.0
@@ -25,11 +25,11 @@ class Constant(StepRule):
 
 
 class Decay(StepRule):
-    """initial / (1 + iteration / time), Section 6.2.
+    """The size initial / (1 + iteration / time), Section 6.2.
 
     Attributes:
-        initial: A, the first size, above 0.
-        time: Number of iterations until it has halved.
+        initial: The first size.
+        time: Number of iterations until the size has halved.
     """
 
     initial: float = 1.0
@@ -48,9 +48,9 @@ class BestOfSet(StepRule):
     """The best of some sizes, all tried with the same random numbers, Section 6.5.
 
     Attributes:
-        sizes: The sizes to try, all above 0; the paper's by default.
+        sizes: The sizes to try; the paper's by default.
         normalized: Whether to divide by the norm of the direction, so that sizes are distances.
-        stay: Whether staying may win as well. Paper: a size is always taken.
+        stay: Whether staying may win too. Paper: a size is always taken.
     """
 
     sizes: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -81,14 +81,14 @@ class BestOfSet(StepRule):
 
 
 class KeepIfBetter(StepRule):
-    """Another rule's step, but back to the old point if U fell: the check of Section 6.2.
+    """Takes another rule's step, but returns to the old point if U fell: the check of Section 6.2.
 
-    It compares the evaluations at both points, which the search makes anyway: no other data.
+    It compares the evaluations at both points, which the search makes anyway, and needs no others.
 
     Attributes:
         rule: The rule inside.
-        tolerance: How far U may fall and the step still stand, in standard errors of U at the
-            new point. Exact evaluations have none.
+        tolerance: How far U may fall for the step to stand, in standard errors of U at the new
+            point. Exact evaluations have no error.
     """
 
     rule: StepRule = Constant()
@@ -105,6 +105,6 @@ class KeepIfBetter(StepRule):
 
     def keeps(self, before: Evaluation, after: Evaluation) -> bool:
         """See `StepRule`."""
-        # Not the error of the difference: a point where no episode earns anything has none, and
-        # would stand against every rare reward that was seen before it.
+        # The error of the difference would not do: a point where no episode earns anything has no
+        # error of its own, and would stand against every rare reward that was seen before it.
         return after.objective >= before.objective - self.tolerance * after.objective_error

@@ -1,4 +1,4 @@
-"""How far to go when the objective is noisy: by the change of the policy, not by its return."""
+"""Steps for noisy objectives, limited by the change of the policy and not by its return."""
 
 import math
 
@@ -7,16 +7,16 @@ from mdpnewton.steps.abstract import Line, Step, StepRule
 
 
 class KLStep(StepRule):
-    """The size at which the mean KL divergence from the old policy is what is asked for.
+    """The size at which the mean KL divergence from the old policy has a given value.
 
-    It depends on neither the scale of the rewards nor that of the direction, and needs no
-    samples: the divergence is taken over the states that are there.
+    It depends neither on the scale of the rewards nor on that of the direction, and needs no new
+    samples: the divergence is taken over the states of the evaluation.
 
     Attributes:
-        divergence: Largest mean KL to move by, above 0.
-        largest: Largest size, even if the divergence stays below.
+        divergence: Target for the mean KL divergence of the step.
+        largest: Upper limit of the size, even if the divergence stays below its target.
         tolerance: Relative error of the divergence that is good enough.
-        trials: Largest number of sizes to try.
+        trials: Maximum number of sizes to try.
     """
 
     divergence: float = 0.1
@@ -43,13 +43,13 @@ class KLStep(StepRule):
 
 
 class SurrogateBacktracking(StepRule):
-    """From another rule's size, shrinking until the samples promise a rise (TRPO's search).
+    """Shrinks another rule's size until the samples promise a rise, as TRPO does.
 
     Attributes:
-        rule: Rule of the first size, which with `KLStep` is the trust region.
-        fraction: Share of the rise promised by the slope that must be left.
+        rule: Rule for the first size; `KLStep` makes it a trust region.
+        fraction: Share of the rise predicted by the slope that the samples must promise.
         shrink: Factor from one trial to the next.
-        trials: Largest number of sizes to try.
+        trials: Maximum number of sizes to try.
     """
 
     rule: StepRule = KLStep()
@@ -81,7 +81,7 @@ class SurrogateBacktracking(StepRule):
 
 
 def _size_of(line: Line, rule: KLStep) -> tuple[float, float]:
-    """A size and its divergence, by the secant rule on logarithms inside a bracket."""
+    """Find a size and its divergence, by the secant rule on logarithms inside a bracket."""
     if line.divergence_at is None:
         raise ValueError("`KLStep` needs divergences along the line; use it with `search`.")
     low, high = 0.0, math.inf

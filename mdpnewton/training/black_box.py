@@ -1,4 +1,4 @@
-"""Black-box optimisation: a Gaussian over points climbs any function by the paper's methods."""
+"""Black-box optimisation: a Gaussian over points climbs any function with the paper's methods."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
 from mdpnewton.solve import Block
 from mdpnewton.steps import Constant, StepRule
 
-# Of the Fisher matrix that is exact, because the policy sees no state: of its outputs.
+# The Fisher matrix of the outputs is exact here, because the policy sees no state.
 BLACK_BOX_METHODS: dict[str, Method] = {
     "second_gauss_newton": METHODS["block_second_gauss_newton"],
     "expectation_maximization": METHODS["expectation_maximization"],
@@ -49,12 +49,12 @@ class Generation:
     """One iteration of a black-box search, after its step.
 
     Attributes:
-        evaluations: Number of values that the function was asked for so far.
-        mean_value: Mean over the newest samples.
-        best_value: The best so far.
+        evaluations: Number of function evaluations so far.
+        mean_value: Mean value of the newest samples.
+        best_value: Best value so far.
         mean: Mean of the Gaussian.
         sigma: Standard deviations of the Gaussian.
-        record: What the search recorded; `record.report` says how the solve went.
+        record: What the search recorded. `record.report` says how the solve went.
     """
 
     evaluations: int
@@ -70,14 +70,14 @@ class Optimum:
     """What a black-box search found.
 
     Attributes:
-        x: The best point that was evaluated, the last mean among them.
-        value: The function there.
+        x: The best of all evaluated points, including the last mean.
+        value: Value of the function at `x`.
         mean: The last mean.
         sigma: The last standard deviations.
-        mean_value: The function at `mean`; NaN if that was not evaluated.
-        evaluations: Number of values that the function was asked for.
-        status: "converged": every sigma became smaller than the tolerance; "budget";
-            "stopped" by the callback; "interrupted".
+        mean_value: Value of the function at `mean`; NaN if it was not evaluated.
+        evaluations: Number of function evaluations.
+        status: Why the search ended: "converged" if every sigma fell below the tolerance, "budget"
+            if the evaluations were used up, "stopped" by the callback, or "interrupted".
         history: One entry per iteration.
     """
 
@@ -109,28 +109,30 @@ def maximize(
     tolerance: float = 1e-10,
     callback: Callable[[Generation], object] | None = None,
 ) -> Optimum:
-    """The best point of a function, by a Gaussian with diagonal covariance, Section 6.6.
+    """The best point of a function, found by a Gaussian with diagonal covariance, Section 6.6.
 
     Args:
-        function: From a point of shape (k,) to a number, larger is better; values that are not
-            finite count as the worst.
-        start: The first mean, shape (k,).
-        sigma: The first standard deviations: how far from `start` to look. One number or k.
+        function: Function from a point of shape (k,) to a number; larger is better. Values that are
+            not finite count as the worst.
+        start: Initial mean, shape (k,).
+        sigma: Initial standard deviations, one number or k numbers: how far from `start` to look.
         method: A name in `BLACK_BOX_METHODS`, or a `Method`.
-        step: Size of the steps, or a rule. "steepest" needs a small one.
-        budget: Largest number of values that the function is asked for.
+        step: Size of the steps, or a step rule. "steepest" needs a small one.
+        budget: Maximum number of function evaluations.
         samples: Number of points per iteration.
-        reuse: Number of iterations whose samples are used at once, the newest included.
-        weighting: "pooled" or "importance", see `Bandit`.
+        reuse: Number of iterations whose samples are used, including the newest.
+        weighting: How old samples are weighted: "pooled" or "importance", see `Bandit`.
         ratio_limit: Largest importance weight.
-        shaping: Map from values to utilities; None for a function that is never negative.
+        shaping: Map from values to utilities. With None, which needs a function that is never
+            negative, the values are used as they are.
         seed: Random seed.
         batched: Whether `function` takes many points, shape (n, k), and returns n numbers.
-        tolerance: Stop when every sigma is smaller than this multiple of its first value.
-        callback: Called after every iteration; returns True to stop.
+        tolerance: The search stops when every sigma is smaller than this multiple of its initial
+            value.
+        callback: Function that is called after every iteration. It returns True to stop.
 
     Returns:
-        The best point, with its history; Ctrl-C ends with what there is.
+        The best point, with its history. After Ctrl-C, the best point so far.
 
     Example:
         >>> maximize(lambda x: -((x - 3) ** 2).sum(), [0.0, 0.0]).x.round(2)
@@ -176,7 +178,7 @@ def maximize(
             step if isinstance(step, StepRule) else Constant(size),
             key=jax.random.key(seed),
             iterations=(budget - 1) // samples - 1,
-            gradient_tolerance=-1.0,  # a plateau has no gradient, and isn't the end
+            gradient_tolerance=-1.0,  # a plateau has no gradient but is not the end
             patience=None,
             callback=after,
         )
@@ -187,9 +189,9 @@ def maximize(
 
 
 def minimize(function: Callable[[Any], Any], start: ArrayLike, **options: Any) -> Optimum:
-    """The least point of a function; the options are those of `maximize`.
+    """The point at which a function is smallest; the options are those of `maximize`.
 
-    All values that it reports, to the callback too, are those of `function`.
+    All values that it reports, also to the callback, are those of `function`.
     """
     listed = signature(maximize).parameters.values()
     defaults = {each.name: each.default for each in listed if each.kind is each.KEYWORD_ONLY}

@@ -1,7 +1,7 @@
 """Search for finite-state controllers from many starts at once.
 
-Compiled and mapped over the starts, with the directions of `controller_rows`. Other methods go
-through `search`, one start after the other.
+The search is compiled and mapped over the starts, with the directions of `methods.rows`. Other
+methods go through `search`, one start after the other.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ from mdpnewton.models.pomdp.product import product_mdp
 from mdpnewton.policies import FiniteStateController
 from mdpnewton.steps import Armijo
 
-CHUNK = 20  # iterations between two looks at the clock
+CHUNK = 20  # number of iterations between two readings of the clock
 ARMIJO, SHORTEST = 1e-4, 1e-10
-SCORES = 1e8  # numbers of a table of scores that is still built
+SCORES = 1e8  # largest number of entries of a table of scores
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Restarts:
 
     Attributes:
         policy: The controller.
-        method: Its name.
-        w: The last parameters of every start, leading axis `starts`; always finite.
-        objective: U at the start and after every iteration, (starts, iterations + 1).
-        seconds: Of processor time for all starts together, after every iteration.
-        residual: The largest that a linear solve left.
-        interrupted: Whether Ctrl-C ended it.
+        method: Name of the method.
+        w: The last parameters of every start, with leading axis `starts`. They are always finite.
+        objective: U at the start and after every iteration, shape (starts, iterations + 1).
+        seconds: Processor time of all starts together, after every iteration.
+        residual: Largest residual of a linear solve.
+        interrupted: Whether Ctrl-C ended the search.
     """
 
     policy: FiniteStateController
@@ -57,17 +57,17 @@ class Restarts:
 
     @property
     def best(self) -> int:
-        """The start that ended highest."""
+        """The number of the start with the highest final objective."""
         return int(np.argmax(self.objective[:, -1]))
 
     @property
     def best_w(self) -> PyTree:
-        """Its parameters."""
+        """The last parameters of the best start."""
         return jax.tree.map(lambda leaf: leaf[self.best], self.w)
 
 
 class State(NamedTuple):
-    """One search on its way: the parameters, what they bring about, the last size, Adam's own."""
+    """State of one search: parameters, their closed loop, the last step size and Adam's memory."""
 
     w: PyTree
     closed: Closed
@@ -89,20 +89,21 @@ def search_controllers(
 ) -> Restarts:
     """Search from many starts at once, each with its own line search.
 
-    A step is halved from twice the previous one until U has risen enough; EM's is 1, and Adam has
-    its learning rate. The offset is the tight one, see `row_offset`.
+    A line search begins with twice the previous step and halves it until U has risen enough. EM's
+    step is always 1, and Adam uses its learning rate. The offset is the tight one, see
+    `row_offset`.
 
     Args:
         evaluator: Evaluator of the problem.
         policy: The controller.
-        starts: Parameters with a leading axis, as `random_starts` gives.
+        starts: Initial parameters with a leading axis, as `random_starts` gives them.
         method: One of `ROW_METHODS`, or any of `METHODS`.
-        iterations: Largest number of iterations per start.
+        iterations: Maximum number of iterations per start.
         margin: Share of the range of values that the offset leaves on.
         learning_rate: Learning rate of Adam.
-        tolerance: Stop when no start has risen by this share in the last 20 iterations.
-        progress: Called with the iterations done (starts done, for the methods that go one by
-            one), how many there are, and the best objective.
+        tolerance: The search stops when no start has risen by this share in the last 20 iterations.
+        progress: Function that is called with the number of iterations done, their total and the
+            best objective. Methods that search one start after the other count starts instead.
     """
     _check(evaluator, policy, starts)
     call = "search_controllers"
@@ -158,7 +159,7 @@ def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
 
 
 class _Rules(eqx.Module):
-    """What is fixed during a search."""
+    """The settings that are fixed during a search."""
 
     method: str = eqx.field(static=True)
     margin: float = eqx.field(static=True)
@@ -166,7 +167,7 @@ class _Rules(eqx.Module):
 
     @property
     def optimizer(self) -> Any:
-        """Adam, or None for a method with a direction of its own."""
+        """Adam, or None for a method with its own direction."""
         return optax.adam(self.learning_rate) if self.method == "adam" else None
 
 
@@ -184,7 +185,7 @@ def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: _
 def _advanced(
     chain: Chain, policy: FiniteStateController, state: State, rules: _Rules, count: Array
 ) -> tuple[State, Array, Array]:
-    """After `count` iterations, with U and the residuals after each: rows of a longer table."""
+    """The state after `count` iterations, with U and the residual after each of them."""
     step = jax.vmap(partial(_iteration, chain, policy, rules))
     empty = jnp.zeros((CHUNK, *state.size.shape))
 
@@ -223,7 +224,9 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
             rises = there.objective >= here.objective + ARMIJO * size * slope
             return ~rises & (size > SHORTEST)
 
-        nowhere = here._replace(objective=jnp.array(-jnp.inf))  # so that twice the last is tried
+        nowhere = here._replace(
+            objective=jnp.array(-jnp.inf)
+        )  # so that twice the last size is tried
         size, there = jax.lax.while_loop(
             too_long, lambda trial: tried(trial[0] / 2), (4 * state.size, nowhere)
         )

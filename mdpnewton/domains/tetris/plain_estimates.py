@@ -134,16 +134,15 @@ def estimate(
         stream: dict[str, Any] = {"policy": "gibbs", "seed": seed, "game": game, "cap": cap}
         played.append(play_game(weights, **board, **stream, watch=sums.step))
         sums.end(played[-1])
-    return Estimate(
-        np.array([game.lines for game in played]),
-        np.array([game.pieces for game in played]),
-        np.array([game.capped for game in played]),
-        sums.gradient / games,
-        sums.h2 / games,
-        np.diag(sums.h2) / games,
-        sums.fisher / games,
-        None if sums.h1 is None else sums.h1 / games,
-        sums.cycles,
-        sums.visits,
-        sums.survival / np.maximum(sums.visits, 1),
+    return Estimate.of(
+        h2=sums.h2 / games,
+        fisher=sums.fisher / games,
+        h1=None if sums.h1 is None else sums.h1 / games,
+        lines=np.array([game.lines for game in played]),
+        pieces=np.array([game.pieces for game in played]),
+        capped=np.array([game.capped for game in played]),
+        gradient=sums.gradient / games,
+        cycles=sums.cycles,
+        visits=sums.visits,
+        survival=sums.survival / np.maximum(sums.visits, 1),
     )

@@ -19,25 +19,27 @@ CALL = "FinitePOMDP"
 class FinitePOMDP:
     r"""A discounted POMDP with finitely many states, actions and observations.
 
-    Dense models hold arrays, large ones tuples of scipy CSR matrices; if either of `transition`
-    and `observation` is given sparse, both are stored so. Either way index 0 is the action.
+    Dense models hold arrays, large ones tuples of scipy CSR matrices; if either `transition` or
+    `observation` is sparse, both are stored as sparse. In both cases the first index is the action.
 
     Attributes:
-        transition: $p(s'|s,a)$, shape (A, S, S'), or a sequence of A sparse (S, S').
-        observation: $p(o|s',a)$ after the action, shape (A, S', O), or a sequence of A sparse.
-        reward: $R(s,a)$, shape (S, A), always a reward and not a cost; None to take the
+        transition: Transition probabilities $p(s'|s,a)$, shape (A, S, S'), or a sequence of A
+            sparse matrices (S, S').
+        observation: Observation probabilities $p(o|s',a)$ after the action, shape (A, S', O), or a
+            sequence of A sparse matrices.
+        reward: Reward $R(s,a)$, shape (S, A), always a reward and not a cost; None to take the
             expectation of `outcome_reward`.
         start: Distribution of the first state, shape (S,).
-        discount: $\gamma$ in [0, 1).
-        first_observation: $p(o_0|s_0)$, shape (S, O), of an observation before the first action;
-            None if there is none, as in the .pomdp format.
-        outcome_reward: $R(a,s,s',o)$, where rewards depend on more than state and action; else
-            it is stored as None and `reward` says all.
-        values: "reward" or "cost": what a file of the model counts in.
-        states: Names, or None.
-        actions: Names, or None.
-        observations: Names, or None.
-        rescaled_rows: How many distributions a reader had to divide by their sum.
+        discount: Discount factor $\gamma$ in [0, 1).
+        first_observation: Distribution $p(o_0|s_0)$ of an observation before the first action,
+            shape (S, O); None if there is none, as in the .pomdp format.
+        outcome_reward: Reward $R(a,s,s',o)$, if rewards depend on more than state and action;
+            otherwise it is stored as None and `reward` says everything.
+        values: Whether a file of the model counts in "reward" or in "cost".
+        states: Names of the states, or None.
+        actions: Names of the actions, or None.
+        observations: Names of the observations, or None.
+        rescaled_rows: Number of distributions that a reader had to divide by their sum.
     """
 
     transition: Any
@@ -108,13 +110,13 @@ class FinitePOMDP:
         return isinstance(self.transition, tuple)
 
     def labels(self, kind: Literal["states", "actions", "observations"]) -> tuple[str, ...]:
-        """The names of a kind, or its numbers from "0" where there are none."""
+        """Names of the states, actions or observations; numbers from "0" if they have no names."""
         return getattr(self, kind) or tuple(map(str, range(getattr(self, f"n_{kind}"))))
 
     def with_first_observation(self) -> "FinitePOMDP":
-        """The same problem, but the first state is observed before the first action.
+        """The same problem, except that the first state is observed before the first action.
 
-        Only where observations say the same after every action is it clear what is seen.
+        This needs observations with the same distribution after every action.
         """
         matrices = [sparse.csr_array(matrix).toarray() for matrix in self.observation]
         if any((matrix != matrices[0]).any() for matrix in matrices):
@@ -125,7 +127,7 @@ class FinitePOMDP:
         return replace(self, first_observation=matrices[0])
 
     def fully_observed(self) -> FiniteMDP:
-        """The MDP of one who sees the states: no controller of observations earns more."""
+        """The MDP of an agent that sees the states: no controller of observations earns more."""
         transition = list(self.transition) if self.is_sparse else np.swapaxes(self.transition, 0, 1)
         return FiniteMDP(transition, self.reward, self.start, self.discount)
 
@@ -180,7 +182,7 @@ def _names(name: str, value: Any, size: int) -> tuple[str, ...]:
         refuse(CALL, name, f"needs {size} names or None, got {value!r}")
     if len(set(names)) != size:
         twice = next(each for each in names if names.count(each) > 1)
-        refuse(CALL, name, f"must differ from each other, but {twice!r} comes twice")
+        refuse(CALL, name, f"must differ from each other, but {twice!r} occurs twice")
     return names
 
 

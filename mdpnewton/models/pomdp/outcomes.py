@@ -10,17 +10,17 @@ from scipy import sparse
 from mdpnewton.checks import refuse
 from mdpnewton.models.checks import finite_array
 
-ANY = -1  # in a rule: fits every action, state or observation
-CHUNK = 1_000_000  # outcomes averaged at a time
+ANY = -1  # in a rule, matches every action, state or observation
+CHUNK = 1_000_000  # number of outcomes that are averaged at a time
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomeReward:
-    """$R(a,s,s',o)$ as a list of rules: the last that fits an outcome counts, 0 if none does.
+    """$R(a,s,s',o)$ as a list of rules: the last rule that matches an outcome counts, else 0.
 
     Attributes:
-        rules: Action, state, next state and observation of each rule, shape (n, 4); -1 fits all.
-        value: What each rule earns, shape (n,).
+        rules: Action, state, next state and observation of each rule, shape (n, 4); -1 matches all.
+        value: Reward of each rule, shape (n,).
     """
 
     rules: np.ndarray
@@ -45,14 +45,14 @@ class OutcomeReward:
 
     @classmethod
     def from_array(cls, reward: Any) -> "OutcomeReward":
-        """The rules of a dense array of shape (A, S, S', O): one for each entry that is not 0."""
+        """The rules of a dense array of shape (A, S, S', O): one per entry that is not 0."""
         array = finite_array("OutcomeReward.from_array", "reward", reward, 4)
         where = np.argwhere(array != 0)
         return cls(where, array[tuple(where.T)])
 
     @property
     def of_pairs(self) -> bool:
-        """Whether no rule looks at the next state or the observation."""
+        """Whether no rule depends on the next state or the observation."""
         return bool((self.rules[:, 2:] == ANY).all())
 
     def of(self, outcomes: np.ndarray) -> np.ndarray:
@@ -73,8 +73,8 @@ class OutcomeReward:
         r"""$R(s,a) = \sum_{s',o} p(s'|s,a)\, p(o|s',a)\, R(a,s,s',o)$, shape (S, A).
 
         Args:
-            transition: For each action (S, S'), dense or sparse.
-            observation: For each action (S', O), dense or sparse.
+            transition: One matrix (S, S') per action, dense or sparse.
+            observation: One matrix (S', O) per action, dense or sparse.
         """
         columns = []
         for action, (T, seen) in enumerate(zip(transition, observation, strict=True)):
