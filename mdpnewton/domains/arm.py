@@ -212,7 +212,8 @@ def simulate(
     """
     instance("simulate", "arm", arm, Arm, "pass `Arm.uniform(links)`")
     for name, values in (("q0", q0), ("qd0", qd0)):
-        finite_array("simulate", name, values, 1, shape=(arm.links,), fits="to fit the arm")
+        if np.shape(values) != (arm.links,):  # the entries may be traced
+            refuse("simulate", name, f"needs shape ({arm.links},), got {np.shape(values)}")
     number("simulate", "dt", dt, above=0)
     whole("simulate", "steps", steps, 1)
     whole("simulate", "substeps", substeps, 1)

@@ -7,7 +7,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.checks import instance, refuse
+from mdpnewton.checks import instance, refuse, traced
 from mdpnewton.models.checks import finite_array
 from mdpnewton.policies.abstract import Policy
 
@@ -37,7 +37,8 @@ class Reparametrized(Policy):
             rank = np.linalg.matrix_rank(matrix)
             refuse(call, "matrix", f"must be non-singular, got rank {rank} of {n}")
         shift = np.zeros(n) if offset is None else offset
-        shift = finite_array(call, "offset", shift, 1, shape=(n,), fits=fits)
+        if not traced(shift):
+            shift = finite_array(call, "offset", shift, 1, shape=(n,), fits=fits)
         self.matrix, self.offset = jnp.asarray(matrix), jnp.asarray(shift)
 
     @property

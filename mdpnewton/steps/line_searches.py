@@ -17,6 +17,7 @@ from mdpnewton.steps.abstract import Line, Step, StepRule
 
 Initial = float | Literal["twice", "quadratic"]
 Interpolation = Literal["halving", "quadratic", "cubic", "gradient"]
+FIRST = ("twice", "quadratic")  # first sizes that follow from the step before
 Point = tuple[float, float, float]  # a size, and U and its slope there
 
 
