@@ -21,7 +21,7 @@ def arrays_of(tree: PyTree) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array_like))]
 
 
-def filled(call: str, name: str, tree: PyTree, arrays: Any) -> PyTree:
+def with_arrays(call: str, name: str, tree: PyTree, arrays: Any) -> PyTree:
     """Return the tree with these arrays, as `arrays_of` gives them, in place of its own.
 
     Args:

@@ -293,7 +293,7 @@ def test_new_policies_are_what_they_declare():
         w = jnp.asarray(np.random.default_rng(1).normal(size=policy.initial_parameters().shape))
         report = mn.check_policy(policy, w, states)
         assert not report.problems, report.problems
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match=r"must be a number above 0, got 0\.0"):
         mn.NoisyGain(1, 2, 0.0)
 
 

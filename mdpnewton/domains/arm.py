@@ -19,6 +19,9 @@ import numpy as np
 from jaxtyping import Array, Float, Scalar
 from numpy.typing import ArrayLike
 
+from mdpnewton.checks import flag, instance, number, refuse, whole
+from mdpnewton.models.checks import check_positive, finite_array
+
 GRAVITY = 9.81  # m/s^2
 
 Command = Callable[[Any, Float[Array, " 2n"]], Float[Array, " n"]]
@@ -50,20 +53,18 @@ class Arm(eqx.Module):
         gravity: float = GRAVITY,
     ):
         given = {"lengths": lengths, "masses": masses, "centres": centres, "inertias": inertias}
-        arrays = {name: np.asarray(values, dtype=float) for name, values in given.items()}
-        _check_links(arrays)
-        if np.ndim(gravity) or not np.isfinite(gravity):
-            raise ValueError(f"`Arm(gravity=...)` needs one finite number, got {gravity}.")
+        arrays = _checked_links(given)
         self.lengths, self.masses, self.centres, self.inertias = map(jnp.asarray, arrays.values())
-        self.gravity = jnp.asarray(gravity, dtype=float)
+        self.gravity = jnp.asarray(number("Arm", "gravity", gravity))
 
     @classmethod
     def uniform(
         cls, links: int, length: float = 1.0, mass: float = 1.0, gravity: float = GRAVITY
     ) -> "Arm":
         """An arm of equal uniform rods: the centre is in the middle, the inertia is m l^2 / 12."""
-        if links < 1:
-            raise ValueError(f"`Arm.uniform(links=...)` needs at least one link, got {links}.")
+        whole("Arm.uniform", "links", links, 1)
+        number("Arm.uniform", "length", length, above=0)
+        number("Arm.uniform", "mass", mass, above=0)
         one = np.ones(links)
         return cls(length * one, mass * one, length / 2 * one, mass * length**2 / 12 * one, gravity)
 
@@ -209,17 +210,14 @@ def simulate(
         substeps: Number of Runge-Kutta steps per command.
         linearise: Whether commands are accelerations; otherwise they are torques.
     """
+    instance("simulate", "arm", arm, Arm, "pass `Arm.uniform(links)`")
     for name, values in (("q0", q0), ("qd0", qd0)):
-        if np.shape(values) != (arm.links,):
-            raise ValueError(
-                f"`simulate({name}=...)` needs shape ({arm.links},), got {np.shape(values)}."
-            )
-    if not dt > 0:
-        raise ValueError(f"`simulate(dt=...)` must be positive, got {dt}.")
-    if steps < 1 or substeps < 1:
-        raise ValueError(
-            f"`simulate(steps=..., substeps=...)` must be at least 1, got {steps}, {substeps}."
-        )
+        if np.shape(values) != (arm.links,):  # the entries may be traced
+            refuse("simulate", name, f"needs shape ({arm.links},), got {np.shape(values)}")
+    number("simulate", "dt", dt, above=0)
+    whole("simulate", "steps", steps, 1)
+    whole("simulate", "substeps", substeps, 1)
+    flag("simulate", "linearise", linearise)
     start = jnp.concatenate([jnp.asarray(q0, dtype=float), jnp.asarray(qd0, dtype=float)])
     wanted = eqx.filter_eval_shape(command, jnp.asarray(0), start).shape
     if wanted != (arm.links,):
@@ -256,22 +254,19 @@ def _differences(q: Float[Array, " n"]) -> Float[Array, "n n"]:
     return angles[:, None] - angles[None, :]
 
 
-def _check_links(arrays: dict[str, np.ndarray]) -> None:
-    shape = arrays["lengths"].shape
-    if len(shape) != 1 or not shape[0]:
-        raise ValueError(f"`Arm(lengths=...)` needs shape (N,) with N >= 1, got {shape}.")
-    for name, values in arrays.items():
-        if values.shape != shape:
-            raise ValueError(
-                f"`Arm({name}=...)` needs shape {shape} like lengths, got {values.shape}."
-            )
-        if not np.isfinite(values).all():
-            raise ValueError(f"`Arm({name}=...)` must be finite, got {values}.")
+def _checked_links(given: dict[str, ArrayLike]) -> dict[str, np.ndarray]:
+    """The arrays of an arm that can be, one number per link in each."""
+    lengths = finite_array("Arm", "lengths", given["lengths"], 1, letters="(N,)")
+    fits = "like `lengths`"
+    arrays = {
+        name: finite_array("Arm", name, values, 1, shape=lengths.shape, fits=fits)
+        for name, values in given.items()
+    }
     for name in ("lengths", "masses"):
-        if not (arrays[name] > 0).all():
-            raise ValueError(f"`Arm({name}=...)` must be positive, got {arrays[name]}.")
+        check_positive("Arm", name, arrays[name])
     if not (arrays["inertias"] >= 0).all():
-        raise ValueError(f"`Arm(inertias=...)` must not be negative, got {arrays['inertias']}.")
+        refuse("Arm", "inertias", f"must not be negative, got {arrays['inertias'].min():.6g}")
     # A link's inertia about its own joint; M is singular at some q if it is zero.
     if not (arrays["inertias"] + arrays["masses"] * arrays["centres"] ** 2 > 0).all():
-        raise ValueError("`Arm(inertias=...)`: a link whose centre is its joint needs inertia > 0.")
+        refuse("Arm", "inertias", "must be above 0 for a link whose centre is its joint")
+    return arrays

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Array
 
+from mdpnewton.checks import flag, number, whole
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies import AffineGaussian
 
@@ -49,6 +50,12 @@ def manipulator(
         dt: Seconds per time step.
         at_end: Whether only the last step is rewarded.
     """
+    call = "manipulator"
+    whole(call, "seed", seed)
+    whole(call, "links", links, 1)
+    whole(call, "horizon", horizon, 1)
+    number(call, "dt", dt, above=0)
+    flag(call, "at_end", at_end)
     rng = np.random.default_rng(seed)
     start, target = rng.uniform(-np.pi, np.pi, size=(2, links))
     rng.normal(size=links)  # the published configuration makes this draw and does not use it

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdpnewton.checks import choice
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Gibbs, gibbs_over_successors
 
@@ -64,12 +65,11 @@ class Maze:
                 "current" for the walls of this state with one weight vector per action, 16
                 parameters.
         """
+        choice("Maze.policy", "features", features, ("successor", "current"))
         walls = np.array(self.walls, dtype=float)
         if features == "successor":
             return gibbs_over_successors(self.mdp(discount), walls)
-        if features == "current":
-            return Gibbs(np.einsum("ab,si->sabi", np.eye(4), walls).reshape(len(walls), 4, 16))
-        raise ValueError(f"`features` must be 'successor' or 'current', got {features!r}.")
+        return Gibbs(np.einsum("ab,si->sabi", np.eye(4), walls).reshape(len(walls), 4, 16))
 
 
 HALLWAY = Maze(

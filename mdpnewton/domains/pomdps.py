@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from mdpnewton.checks import whole
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM, Maze
 from mdpnewton.models.pomdp import ANY, FinitePOMDP, OutcomeReward
 
@@ -122,6 +123,7 @@ def load_unload(discount: float = 0.95, n_locations: int = 8) -> FinitePOMDP:
         discount: Discount factor.
         n_locations: Number of locations on the road.
     """
+    whole("load_unload", "n_locations", n_locations, 2)
     between = range(1, n_locations - 1)
     cells = [(0, 0), *((i, load) for i in between for load in (0, 1)), (n_locations - 1, 1)]
     transition, reward = np.zeros((2, len(cells), len(cells))), np.zeros((len(cells), 2))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mdpnewton.checks import number, refuse
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Gibbs
 
@@ -41,10 +42,12 @@ def start_parameters(move_first: float, occupied_first: float = 0.8) -> np.ndarr
             follows from `occupied_first * move_first = (1 - occupied_first) * move_second`.
         occupied_first: Share of the time in the first state.
     """
+    call = "start_parameters"
+    number(call, "move_first", move_first, above=0, below=1)
+    number(call, "occupied_first", occupied_first, above=0, below=1)
     move = np.array([move_first, move_first * occupied_first / (1 - occupied_first)])
     if not ((move > 0) & (move < 1)).all():
-        raise ValueError(
-            f"`start_parameters(move_first={move_first})` gives move probabilities {move}; both "
-            f"must be inside (0, 1)."
-        )
+        most = (1 - occupied_first) / occupied_first
+        rule = f"must be below {most:.6g}, so that the second state's is a probability too"
+        refuse(call, "move_first", f"{rule}, got {move_first!r}")
     return np.log(1 - move) - np.log(move)

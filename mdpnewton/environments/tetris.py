@@ -35,7 +35,7 @@ class Tetris(gymnasium.Env):
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 5}  # noqa: RUF012
 
     def __init__(self, height: int = 20, width: int = 10, render_mode: str | None = None):
-        check_size("Tetris(...)", height, width)
+        check_size("Tetris", height, width)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
                 f"`Tetris(render_mode=...)` is 'ansi', 'rgb_array' or None, got {render_mode!r}."

@@ -12,7 +12,7 @@ from mdpnewton.checks import instance, number
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
 from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
-from mdpnewton.plain import arrays_of, entries, filled, reals
+from mdpnewton.plain import arrays_of, entries, reals, with_arrays
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
@@ -125,7 +125,7 @@ class ActorCritic(Evaluator):
             call, state, "memory", "critic", "here", "returned_to"
         )
         found.memory = self.memory.restored(memory)
-        found.critic = filled(call, "critic", self.critic, critic)
+        found.critic = with_arrays(call, "critic", self.critic, critic)
         mean, error = reals(call, "here", here, 2)
         found.here = (mean, error)
         mean, error, batches, returns = reals(call, "returned_to", returned_to, 4)

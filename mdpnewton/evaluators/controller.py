@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from mdpnewton.checks import instance, number
+from mdpnewton.checks import instance, number, whole
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
 from mdpnewton.models.pomdp import FinitePOMDP
@@ -119,6 +119,10 @@ def random_starts(policy: FiniteStateController, seed: int, starts: int) -> PyTr
 
     A start depends on the seed and its own number, but not on how many are drawn.
     """
+    remedy = "pass `evaluator.controller(nodes)`"
+    instance("random_starts", "policy", policy, FiniteStateController, remedy)
+    whole("random_starts", "seed", seed)
+    whole("random_starts", "starts", starts, 1)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
         jax.random.key(seed), np.arange(starts, dtype=np.uint32)
     )

@@ -15,7 +15,7 @@ from mdpnewton.curvature import scores
 from mdpnewton.evaluation import State
 from mdpnewton.plain import entries, sequence
 from mdpnewton.simulators import Simulator
-from mdpnewton.simulators.trajectories import Trajectories, joined
+from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
 FIELDS = tuple(field.name for field in fields(Trajectories))
 
@@ -66,7 +66,7 @@ class Memory:
 
     def all(self) -> Trajectories:
         """All stored batches, joined into one."""
-        return joined(self.batches)
+        return concatenated(self.batches)
 
     def fresh_return(self, key: PRNGKeyArray, policy: Any, w: PyTree, discount: float) -> float:
         """The mean discounted return of another batch, which is counted but not kept."""
@@ -120,7 +120,7 @@ def played(
     while sum(batch.transitions for batch in rounds) < least_transitions:
         first = len(rounds) * episodes
         rounds.append(simulator.play(key, policy, w, episodes, first=first, **options))
-    return joined(rounds) if len(rounds) > 1 else rounds[0]
+    return concatenated(rounds) if len(rounds) > 1 else rounds[0]
 
 
 def _batch(call: str, state: Any) -> Trajectories:

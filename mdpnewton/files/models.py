@@ -50,7 +50,9 @@ def _linear_gaussian(
     numbers = {name: _number(path, arrays, name) for name in NUMBERS if name in arrays}
     if numbers.get("at_end", 0) not in (0, 1):
         raise ValueError(f"{path}: at_end must be true or false, got {numbers['at_end']}")
-    given = {**arrays, **numbers}
+    horizon = numbers["horizon"]  # the file has arrays of any kind
+    whole = {"horizon": int(horizon) if horizon.is_integer() else horizon}
+    given = {**arrays, **numbers, **whole, "at_end": bool(numbers.get("at_end", 0))}
     mdp = LinearGaussianMDP(**{name: given[name] for name in (*PROBLEM, *CHOICES) if name in given})
     policy = AffineGaussian(mdp.n_actions, mdp.n_states)
     return mdp, policy, policy.parameters(*(given[name] for name in AFFINE))

@@ -8,7 +8,10 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from mdpnewton.models.linear_gaussian import check_covariance, check_fit
+from mdpnewton.checks import number
+from mdpnewton.models.checks import check_covariance, finite_array
+
+CALL = "QuadraticMDP"
 
 
 class QuadraticMDP(eqx.Module):
@@ -49,13 +52,7 @@ class QuadraticMDP(eqx.Module):
         start_covariance: Any,
         discount: float,
     ):
-        A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
-        for name, array in (("A", A), ("B", B)):
-            if array.ndim != 2 or array.size == 0:
-                raise ValueError(
-                    f"`QuadraticMDP({name}=...)` needs 2 dimensions, none of them empty, got shape "
-                    f"{array.shape}."
-                )
+        A, B = finite_array(CALL, "A", A, 2), finite_array(CALL, "B", B, 2)
         d, k = A.shape[0], B.shape[1]
         given = {
             "A": (A, (d, d)),
@@ -66,19 +63,13 @@ class QuadraticMDP(eqx.Module):
             "start_mean": (start_mean, (d,)),
             "start_covariance": (start_covariance, (d, d)),
         }
-        arrays = {name: (np.asarray(x, dtype=float), shape) for name, (x, shape) in given.items()}
-        check_fit("QuadraticMDP", arrays, f"A {A.shape} and B {B.shape}")
-        for name, (array, _) in arrays.items():
+        fits = f"to fit A {A.shape} and B {B.shape}"
+        for name, (value, shape) in given.items():
+            array = finite_array(CALL, name, value, len(shape), shape=shape, fits=fits)
             if name in ("state_cost", "action_cost", "noise", "start_covariance"):
-                where = f"QuadraticMDP({name}=...)"
-                check_covariance(where, array, definite=name == "action_cost")
+                check_covariance(CALL, name, array, definite=name == "action_cost")
             setattr(self, name, jnp.asarray(array))
-        if not 0 < discount < 1:
-            raise ValueError(
-                f"`QuadraticMDP(discount=...)` must be within (0, 1), got {discount}; costs "
-                f"without end need one below 1."
-            )
-        self.discount = float(discount)
+        self.discount = number(CALL, "discount", discount, above=0, below=1)
 
     @property
     def n_states(self) -> int:

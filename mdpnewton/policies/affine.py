@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import choice, number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.gaussian import FROM_VARIANCE, LOG_SIGMA, Scale, second_derivatives
@@ -52,11 +53,9 @@ class AffineGaussian(Policy):
     constant_curvature = False
 
     def __check_init__(self) -> None:
-        if self.scale not in LOG_SIGMA:
-            raise ValueError(
-                f"`AffineGaussian(scale=...)` must be one of {', '.join(LOG_SIGMA)}, got "
-                f"{self.scale!r}."
-            )
+        whole("AffineGaussian", "n_actions", self.n_actions, 1)
+        whole("AffineGaussian", "n_states", self.n_states, 1)
+        choice("AffineGaussian", "scale", self.scale, LOG_SIGMA)
 
     @property
     def blockwise_log_concave(self) -> bool:
@@ -72,9 +71,8 @@ class AffineGaussian(Policy):
                 f"`AffineGaussian.parameters` needs a gain of shape {(k, d)} and an offset of "
                 f"shape {(k,)}, got {gain.shape} and {offset.shape}."
             )
-        if not sigma > 0:
-            raise ValueError(f"`AffineGaussian.parameters(sigma=...)` must be positive: {sigma}.")
-        scale = FROM_VARIANCE[self.scale](jnp.asarray(float(sigma)) ** 2)
+        sigma = number("AffineGaussian.parameters", "sigma", sigma, above=0)
+        scale = FROM_VARIANCE[self.scale](jnp.asarray(sigma) ** 2)
         return {"mean": jnp.concatenate([gain, offset[:, None]], axis=1), "scale": scale}
 
     def log_sigma(self, w: dict[str, Array]) -> Scalar:

@@ -7,10 +7,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import flag, instance, refuse, whole
 from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.models.checks import finite_array
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies.abstract import Policy
 
@@ -70,19 +71,13 @@ class Gibbs(Categorical):
     def __init__(self, features: Any, n_features: int | None = None):
         if callable(features):
             if n_features is None:
-                raise ValueError(
-                    "`Gibbs(features)` with a function needs the length of a feature vector: "
-                    "`Gibbs(features, n_features=...)`."
-                )
-            self.features, self.n_features = features, n_features
+                refuse("Gibbs", "n_features", "is needed with a function; pass its vectors' length")
+            self.features, self.n_features = features, whole("Gibbs", "n_features", n_features, 1)
             return
-        table = np.asarray(features, dtype=float)
-        if table.ndim != 3 or table.size == 0:
-            raise ValueError(
-                f"`Gibbs(features)` needs shape (states, actions, features), got {table.shape}."
-            )
-        if not np.isfinite(table).all():
-            raise ValueError("`Gibbs(features)` must be finite, but has NaN or infinite entries.")
+        table = finite_array("Gibbs", "features", features, 3, letters="(states, actions, n)")
+        if n_features not in (None, table.shape[2]):
+            rule = f"must be {table.shape[2]}, the last axis of `features`, or left out"
+            refuse("Gibbs", "n_features", f"{rule}, got {n_features!r}")
         self.features, self.n_features = jnp.asarray(table), table.shape[2]
 
     @property
@@ -137,6 +132,14 @@ class TabularSoftmax(Categorical):
     blockwise_log_concave = True
     constant_curvature = True
 
+    def __check_init__(self) -> None:
+        call, reduced = "TabularSoftmax", flag("TabularSoftmax", "reduced", self.reduced)
+        whole(call, "n_states", self.n_states, 1)
+        whole(call, "n_actions", self.n_actions, 1)
+        if reduced and self.n_actions == 1:
+            rule = "must be at least 2 with `reduced=True`, which leaves one action no parameter"
+            refuse(call, "n_actions", f"{rule}, got 1; pass `reduced=False`")
+
     @property
     def table_shape(self) -> tuple[int, int]:
         """(S, A)."""
@@ -186,10 +189,10 @@ def gibbs_over_successors(mdp: FiniteMDP, state_features: Any) -> Gibbs:
         mdp: The problem, which gives the successors.
         state_features: Features $\phi$ of the states, shape (S, n).
     """
-    features = np.asarray(state_features, dtype=float)
-    if features.ndim != 2 or features.shape[0] != mdp.n_states:
-        raise ValueError(
-            f"`gibbs_over_successors(state_features=...)` needs shape ({mdp.n_states}, n), one "
-            f"row per state, got {features.shape}."
-        )
+    call = "gibbs_over_successors"
+    instance(call, "mdp", mdp, FiniteMDP, "it lists the successors")
+    features = finite_array(call, "state_features", state_features, 2, letters="(states, n)")
+    if len(features) != mdp.n_states:
+        needed = f"needs shape ({mdp.n_states}, n), one row per state"
+        refuse(call, "state_features", f"{needed}, got {features.shape}")
     return Gibbs(mdp.expected_next(features))

@@ -10,6 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
+from mdpnewton.checks import flag, instance, number, whole
 from mdpnewton.policies.abstract import Policy
 
 
@@ -68,6 +69,14 @@ def check_policy(
         tolerance: Relative difference that still counts as agreement.
         throw: Whether to raise `ValueError` with the problems instead of returning them.
     """
+    call = "check_policy"
+    instance(call, "policy", policy, Policy, "subclass `mdpnewton.Policy`")
+    if n_actions is not None:
+        whole(call, "n_actions", n_actions, 1)
+    whole(call, "points", points, 1)
+    number(call, "spread", spread, least=0)
+    number(call, "tolerance", tolerance, above=0)
+    flag(call, "throw", throw)
     key = jax.random.key(0) if key is None else key
     flat, unravel = ravel_pytree(w)
     move_key, action_key = jax.random.split(key)

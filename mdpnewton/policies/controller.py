@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from mdpnewton.checks import number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.categorical import Categorical
 
@@ -51,11 +52,7 @@ class FiniteStateController(Categorical):
 
     def __check_init__(self) -> None:
         for name in ("nodes", "n_observations", "n_actions"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`FiniteStateController({name}=...)` must be at least 1, got "
-                    f"{getattr(self, name)}."
-                )
+            whole("FiniteStateController", name, getattr(self, name), 1)
 
     @property
     def constant_curvature(self) -> bool:
@@ -108,6 +105,7 @@ class FiniteStateController(Categorical):
 
     def random_parameters(self, key: PRNGKeyArray, scale: float = 1.0) -> PyTree:
         """Normally distributed logits, so that a search starts from nodes that differ."""
+        number("FiniteStateController.random_parameters", "scale", scale, least=0)
         keys = jax.random.split(key, 3)
         drawn = (
             scale * jax.random.normal(each, shape)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl, second_derivatives
@@ -30,8 +31,7 @@ class DiagonalGaussian(Policy):
     constant_curvature = False
 
     def __check_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"`DiagonalGaussian(size=...)` must be at least 1, got {self.size}.")
+        whole("DiagonalGaussian", "size", self.size, 1)
 
     def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""

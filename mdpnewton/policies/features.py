@@ -8,6 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from mdpnewton import checks
+from mdpnewton.models.checks import check_finite, check_positive, finite_array
+
 
 class Standardized(eqx.Module):
     """1, followed by the observation, which is shifted and scaled to size one.
@@ -22,13 +25,22 @@ class Standardized(eqx.Module):
     scale: Float[Array, " d"]
     limit: float = eqx.field(static=True, default=10.0)
 
+    def __check_init__(self) -> None:
+        size = _checked("Standardized", "mean", self.mean, 1)
+        if _checked("Standardized", "scale", self.scale, 1) != size:
+            needed = f"needs shape {size} like `mean`"
+            checks.refuse("Standardized", "scale", f"{needed}, got {self.scale.shape}")
+        if not checks.traced(self.scale):
+            check_positive("Standardized", "scale", np.asarray(self.scale))
+        checks.number("Standardized", "limit", self.limit, above=0, infinite=True)
+
     @classmethod
     def of(cls, observations: Any) -> "Standardized":
         """Standardise to mean 0 and standard deviation 1 on these observations.
 
         An entry that is constant is only shifted.
         """
-        seen = np.asarray(observations, float)
+        seen = finite_array("Standardized.of", "observations", observations, 2, letters="(n, d)")
         spread = seen.std(axis=0)
         return cls(
             jnp.asarray(seen.mean(axis=0)), jnp.asarray(np.where(spread > 1e-8, spread, 1.0))
@@ -64,11 +76,22 @@ class RandomFourier(eqx.Module):
     frequencies: Float[Array, "m d"]
     phases: Float[Array, " m"]
 
+    def __check_init__(self) -> None:
+        call, remedy = "RandomFourier", "pass `Standardized.of(observations)`"
+        checks.instance(call, "standardized", self.standardized, Standardized, remedy)
+        waves = _checked(call, "phases", self.phases, 1)
+        needed = (*waves, self.standardized.mean.size)
+        if _checked(call, "frequencies", self.frequencies, 2) != needed:
+            rule = f"needs shape {needed} to fit `phases` and `standardized`"
+            checks.refuse(call, "frequencies", f"{rule}, got {self.frequencies.shape}")
+
     @classmethod
     def drawn(
         cls, key: PRNGKeyArray, standardized: Standardized, number: int, width: float
     ) -> "RandomFourier":
         """Draw `number` cosines that approximate a Gaussian kernel of this width in z."""
+        checks.whole("RandomFourier.drawn", "number", number, 1)
+        checks.number("RandomFourier.drawn", "width", width, above=0)
         turn, shift = jax.random.split(key)
         frequencies = jax.random.normal(turn, (number, standardized.mean.size)) / width
         phases = jax.random.uniform(shift, (number,), maxval=2 * jnp.pi)
@@ -99,6 +122,15 @@ class RadialBasis(eqx.Module):
     centers: Float[Array, "m d"]
     precision: Float[Array, " d"]
 
+    def __check_init__(self) -> None:
+        size = _checked("RadialBasis", "centers", self.centers, 2)[1:]
+        if _checked("RadialBasis", "precision", self.precision, 1) != size:
+            needed = f"needs shape {size} to fit `centers`"
+            checks.refuse("RadialBasis", "precision", f"{needed}, got {self.precision.shape}")
+        if not checks.traced(self.precision) and (np.asarray(self.precision) < 0).any():
+            least = np.asarray(self.precision).min()
+            checks.refuse("RadialBasis", "precision", f"must not be negative, got {least:.6g}")
+
     @property
     def size(self) -> int:
         """Length of a feature vector."""
@@ -118,6 +150,20 @@ class OneHot(eqx.Module):
 
     size: int = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        checks.whole("OneHot", "size", self.size, 1)
+
     def __call__(self, observation: Int[Array, ""]) -> Float[Array, " size"]:
         """The feature vector."""
         return jax.nn.one_hot(observation, self.size)
+
+
+def _checked(call: str, name: str, array: Any, axes: int) -> tuple[int, ...]:
+    """The shape of an array with so many axes, finite where its entries are known."""
+    if not isinstance(array, jax.Array | np.ndarray) or array.ndim != axes:
+        found = f"shape {np.shape(array)}" if hasattr(array, "shape") else type(array).__name__
+        needed = "1 axis" if axes == 1 else f"{axes} axes"
+        checks.refuse(call, name, f"needs an array with {needed}, got {found}")
+    if not checks.traced(array):
+        check_finite(call, name, np.asarray(array))
+    return array.shape

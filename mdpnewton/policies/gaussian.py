@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import choice, instance, whole
 from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.models.checks import check_covariance, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
 
 Features = Callable[[Any], Float[Array, " d"]]
 Scale = Literal["log_sigma", "precision", "precision_root", "sigma"]
+STATE_FEATURES = "pass a function from a state to a vector"
 
 
 def _identity(state: Any) -> Any:
@@ -41,18 +44,13 @@ class LinearGaussian(Policy):
     constant_curvature = True
 
     def __init__(self, covariance: Any, n_features: int, features: Features = _identity):
-        matrix = np.atleast_2d(np.asarray(covariance, dtype=float))
-        symmetric = matrix.ndim == 2 and matrix.shape == matrix.shape[::-1]
-        if not symmetric or not np.allclose(matrix, matrix.T):
-            raise ValueError(
-                f"`LinearGaussian(covariance=...)` needs a symmetric (k, k) matrix, got shape "
-                f"{matrix.shape}."
-            )
-        if not np.linalg.eigvalsh(matrix).min() > 0:
-            raise ValueError("`LinearGaussian(covariance=...)` must be positive definite.")
+        call, given = "LinearGaussian", numbers("LinearGaussian", "covariance", covariance)
+        matrix = finite_array(call, "covariance", np.atleast_2d(given), 2, letters="(k, k)")
+        check_covariance(call, "covariance", matrix, definite=True)
         self.covariance = jnp.asarray(matrix)
         self.precision = jnp.asarray(np.linalg.inv(matrix))
-        self.n_features, self.features = n_features, features
+        self.n_features = whole(call, "n_features", n_features, 1)
+        self.features = instance(call, "features", features, Callable, STATE_FEATURES)
 
     def log_prob(self, w: Float[Array, "k d"], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
@@ -123,10 +121,10 @@ class Gaussian(Policy):
     constant_curvature = False
 
     def __check_init__(self) -> None:
-        if self.scale not in LOG_SIGMA:
-            raise ValueError(
-                f"`Gaussian(scale=...)` must be one of {', '.join(LOG_SIGMA)}, got {self.scale!r}."
-            )
+        whole("Gaussian", "n_actions", self.n_actions, 1)
+        whole("Gaussian", "n_features", self.n_features, 1)
+        instance("Gaussian", "features", self.features, Callable, STATE_FEATURES)
+        choice("Gaussian", "scale", self.scale, LOG_SIGMA)
 
     @property
     def blockwise_log_concave(self) -> bool:

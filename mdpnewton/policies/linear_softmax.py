@@ -1,5 +1,6 @@
 """A softmax with logits linear in features of the state."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -7,7 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.checks import instance, whole
 from mdpnewton.policies.categorical import Categorical
+from mdpnewton.policies.gaussian import STATE_FEATURES
 
 
 class LinearSoftmax(Categorical):
@@ -28,6 +31,11 @@ class LinearSoftmax(Categorical):
     log_concave = True
     blockwise_log_concave = True
     constant_curvature = True
+
+    def __check_init__(self) -> None:
+        whole("LinearSoftmax", "n_actions", self.n_actions, 1)
+        whole("LinearSoftmax", "n_features", self.n_features, 1)
+        instance("LinearSoftmax", "features", self.features, Callable, STATE_FEATURES)
 
     def logits(self, w: Float[Array, "A d"], state: Any) -> Float[Array, " A"]:
         """W phi(state)."""

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import flag, instance, refuse, whole
+from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.categorical import Categorical
-from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl
+from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagonal_kl
 
 Network = Callable[[Any], Float[Array, " outputs"]]
 
@@ -52,8 +54,8 @@ def mlp(
         ("width", width, 1),
         ("depth", depth, 0),
     ):
-        if size < least:
-            raise ValueError(f"`mlp({name}=...)` must be at least {least}, got {size}.")
+        whole("mlp", name, size, least)
+    instance("mlp", "activation", activation, Callable, "pass a function, as `jax.numpy.tanh`")
     network = eqx.nn.MLP(in_size, out_size, width, depth, activation, key=key)
     layers = tuple(_Linear(layer.weight, layer.bias) for layer in network.layers)
     replaced: eqx.nn.MLP = eqx.tree_at(lambda m: m.layers, network, layers)
@@ -97,7 +99,9 @@ class NetworkCategorical(Categorical):
     constant_curvature = False
 
     def __init__(self, network: Network, features: Callable[[Any], Any] = _identity):
-        self.network, self.features = _checked("NetworkCategorical", network), features
+        self.network = _checked("NetworkCategorical", network)
+        remedy = STATE_FEATURES
+        self.features = instance("NetworkCategorical", "features", features, Callable, remedy)
 
     def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
         """The network with the arrays `w`, at the features of the state."""
@@ -137,16 +141,16 @@ class NetworkGaussian(Policy):
         learn_sigma: bool = True,
         features: Callable[[Any], Any] = _identity,
     ):
-        scale = np.asarray(sigma, dtype=float)
-        if scale.ndim != 1 or scale.size == 0:
-            raise ValueError(
-                f"`NetworkGaussian(sigma=...)` needs shape (k,), one number per action "
-                f"dimension, got {scale.shape}; for one dimension write `[sigma]`."
-            )
-        if not (np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("`NetworkGaussian(sigma=...)` must be positive and finite.")
-        self.network, self.features = _checked("NetworkGaussian", network), features
-        self.log_sigma, self.learn_sigma = jnp.asarray(np.log(scale)), learn_sigma
+        call = "NetworkGaussian"
+        if numbers(call, "sigma", sigma).ndim == 0:
+            rule = "needs shape (k,), one number per action dimension"
+            refuse(call, "sigma", f"{rule}, got shape (); for one dimension pass `[sigma]`")
+        scale = finite_array(call, "sigma", sigma, 1, letters="(k,)")
+        check_positive(call, "sigma", scale)
+        self.network = _checked(call, network)
+        self.features = instance(call, "features", features, Callable, STATE_FEATURES)
+        self.log_sigma = jnp.asarray(np.log(scale))
+        self.learn_sigma = flag(call, "learn_sigma", learn_sigma)
 
     def mean(self, w: PyTree, state: Any) -> Float[Array, " k"]:
         """The network with its arrays from `w`, at the features of the state."""
@@ -210,7 +214,7 @@ def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:
 def _checked(name: str, network: Any) -> Any:
     if not callable(network) or not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
         raise ValueError(
-            f"`{name}(network)` needs an Equinox module with arrays to learn, called with an "
+            f"`{name}(network=...)` needs an Equinox module with arrays to learn, called with an "
             f"observation; got {type(network).__name__}. `mlp(key, in_size, out_size)` makes one."
         )
     return network

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
 
@@ -32,8 +33,9 @@ class NoisyGain(Policy):
     constant_curvature = True
 
     def __check_init__(self) -> None:
-        if not self.sigma > 0:
-            raise ValueError(f"`NoisyGain(sigma=...)` must be positive, got {self.sigma}.")
+        whole("NoisyGain", "n_actions", self.n_actions, 1)
+        whole("NoisyGain", "n_states", self.n_states, 1)
+        number("NoisyGain", "sigma", self.sigma, above=0)
 
     def _variance(self, state: Float[Array, " d"]) -> Scalar:
         return self.sigma**2 * jnp.maximum(state @ state, LEAST)

@@ -7,6 +7,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import instance, refuse, traced
+from mdpnewton.models.checks import finite_array
 from mdpnewton.policies.abstract import Policy
 
 
@@ -26,17 +28,18 @@ class Reparametrized(Policy):
     offset: Float[Array, " n"]
 
     def __init__(self, policy: Policy, matrix: Any, offset: Any = None):
+        call = "Reparametrized"
+        self.policy = instance(call, "policy", policy, Policy, "pass the policy inside")
         n = ravel_pytree(policy.initial_parameters())[0].size
-        matrix = np.asarray(matrix, dtype=float)
-        if matrix.shape != (n, n):
-            raise ValueError(
-                f"`Reparametrized(matrix=...)` needs shape ({n}, {n}) for a policy with {n} "
-                f"parameters, got {matrix.shape}."
-            )
-        if not np.linalg.matrix_rank(matrix) == n:
-            raise ValueError("`Reparametrized(matrix=...)` must be non-singular.")
-        self.policy, self.matrix = policy, jnp.asarray(matrix)
-        self.offset = jnp.zeros(n) if offset is None else jnp.asarray(offset, dtype=float)
+        fits = f"for a policy with {n} parameters"
+        matrix = finite_array(call, "matrix", matrix, 2, shape=(n, n), fits=fits)
+        if np.linalg.matrix_rank(matrix) < n:
+            rank = np.linalg.matrix_rank(matrix)
+            refuse(call, "matrix", f"must be non-singular, got rank {rank} of {n}")
+        shift = np.zeros(n) if offset is None else offset
+        if not traced(shift):
+            shift = finite_array(call, "offset", shift, 1, shape=(n,), fits=fits)
+        self.matrix, self.offset = jnp.asarray(matrix), jnp.asarray(shift)
 
     @property
     def log_concave(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from mdpnewton.checks import refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories
 
 
@@ -28,6 +29,20 @@ class Spaces:
     actions: int | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        whole("Spaces", "observation", self.observation)
+        bounds = [end is not None for end in (self.low, self.high)]
+        if bounds != [self.actions is None] * 2:
+            refuse("Spaces", "actions", "must be given, or `low` and `high` instead of it")
+        if self.actions is not None:
+            whole("Spaces", "actions", self.actions, 1)
+            return
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        if low.ndim != 1 or low.shape != high.shape:
+            refuse("Spaces", "low", f"needs shape (k,) like `high`, got {low.shape}, {high.shape}")
+        if not (low <= high).all():
+            refuse("Spaces", "low", f"must not exceed `high`, got {low} and {high}")
 
     @property
     def action_size(self) -> int:
@@ -89,3 +104,11 @@ class Simulator(Protocol):
             horizon: Maximum length of an episode; None for the simulator's own.
             greedy: Whether to take the most probable action always.
         """
+
+
+def check_play(simulator: Simulator, episodes: int, first: int, horizon: int | None) -> int:
+    """The horizon to play to, after a check of the arguments of `play`."""
+    call = f"{type(simulator).__name__}.play"
+    whole(call, "episodes", episodes, 1)
+    whole(call, "first", first)
+    return simulator.horizon if horizon is None else whole(call, "horizon", horizon, 1)

@@ -8,12 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.simulators.abstract import Spaces
+from mdpnewton.checks import instance, whole
+from mdpnewton.simulators.abstract import Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
 class CompiledSimulator(eqx.Module):
     """A simulator of pure functions: subclasses define `reset` and `step`, this class the loop."""
+
+    def __check_init__(self) -> None:
+        whole(type(self).__name__, "horizon", self.horizon, 1)
 
     @property
     @abstractmethod
@@ -51,7 +55,7 @@ class CompiledSimulator(eqx.Module):
         greedy: bool = False,
     ) -> Trajectories:
         """See `Simulator`."""
-        length = self.horizon if horizon is None else horizon
+        length = check_play(self, episodes, first, horizon)
         return _play(self, key, policy, w, jnp.arange(first, first + episodes), length, greedy)
 
 
@@ -63,6 +67,10 @@ class UnitActions(CompiledSimulator):
     """
 
     simulator: CompiledSimulator
+
+    def __check_init__(self) -> None:
+        remedy = "others take unit actions as an option, as `GymnasiumSimulator` does"
+        instance("UnitActions", "simulator", self.simulator, CompiledSimulator, remedy)
 
     @property
     def spaces(self) -> Spaces:

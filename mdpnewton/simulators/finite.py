@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from mdpnewton.checks import instance, refuse, whole
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.simulators.abstract import Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator
@@ -26,14 +27,14 @@ class FiniteSimulator(CompiledSimulator):
     steps: int = eqx.field(static=True)
 
     def __init__(self, mdp: FiniteMDP, horizon: int):
+        call = "FiniteSimulator"
+        instance(call, "mdp", mdp, FiniteMDP, "for another problem subclass `CompiledSimulator`")
         if mdp.is_sparse:
-            raise ValueError("`FiniteSimulator(mdp)` needs dense transitions of shape (S, A, S).")
-        if horizon < 1:
-            raise ValueError(f"`FiniteSimulator(horizon=...)` must be at least 1, got {horizon}.")
+            refuse(call, "mdp", "needs dense transitions of shape (S, A, S), got sparse ones")
         self.transition = jnp.cumsum(jnp.asarray(np.asarray(mdp.transition)), axis=2)
         self.reward = jnp.asarray(mdp.reward)
         self.start = jnp.cumsum(jnp.asarray(mdp.start))
-        self.steps = horizon
+        self.steps = whole(call, "horizon", horizon, 1)
 
     @property
     def spaces(self) -> Spaces:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import MissingExtraError, required
-from mdpnewton.simulators.abstract import SimulationError, Spaces
+from mdpnewton.checks import MissingExtraError, flag, instance, required, whole
+from mdpnewton.simulators.abstract import SimulationError, Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 OURS = ("mdpnewton/", "mdpnewton.environments")  # prefix of ids, and the module that registers them
@@ -39,6 +39,12 @@ class GymnasiumSimulator:
         horizon: int | None = None,
         unit_actions: bool = False,
     ):
+        call, remedy = "GymnasiumSimulator", "pass an id, as 'CartPole-v1', or a function"
+        instance(call, "make", make, str | Callable, remedy)
+        self.copies = whole(call, "copies", copies, 1)
+        self.unit_actions = flag(call, "unit_actions", unit_actions)
+        if horizon is not None:
+            whole(call, "horizon", horizon, 1)
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
         self._make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
         self._environments = [self._make()]
@@ -46,10 +52,8 @@ class GymnasiumSimulator:
         self._flatten = _flattener(self.name, first.observation_space)
         self._own, self._least = _spaces(self.name, first)
         self.spaces = self._own.unit() if unit_actions else self._own
-        self.unit_actions = unit_actions
         limit = getattr(first.spec, "max_episode_steps", None)
         self.horizon = horizon or limit or UNLIMITED
-        self.copies = copies
 
     def play(
         self,
@@ -63,7 +67,7 @@ class GymnasiumSimulator:
         greedy: bool = False,
     ) -> Trajectories:
         """See `Simulator`."""
-        length = horizon or self.horizon
+        length = check_play(self, episodes, first, horizon)
         width = min(self.copies, episodes)
         while len(self._environments) < width:
             self._environments.append(self._make())
@@ -248,7 +252,7 @@ def _picture(name: str, environment: Any) -> np.ndarray:
 def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:
     from gymnasium import spaces
 
-    def refuse(what: str) -> ValueError:
+    def unsupported(what: str) -> ValueError:
         return ValueError(
             f"environment {name!r} has {what} observations, which are not supported; wrap it so "
             f"that it gives a vector (gymnasium.ObservationWrapper)."
@@ -263,9 +267,9 @@ def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:
                 check(inner)
         elif isinstance(part, spaces.Box):
             if len(part.shape) > 1:
-                raise refuse(f"image ({'x'.join(map(str, part.shape))})")
+                raise unsupported(f"image ({'x'.join(map(str, part.shape))})")
         elif not isinstance(part, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-            raise refuse(type(part).__name__)
+            raise unsupported(type(part).__name__)
 
     check(space)
     return lambda observation: np.asarray(spaces.flatten(space, observation), float).ravel()

@@ -92,7 +92,7 @@ def accumulated(
     return jax.lax.scan(step, jnp.zeros_like(terms[0]), (on, terms), reverse=True)[1]
 
 
-def joined(batches: list[Trajectories]) -> Trajectories:
+def concatenated(batches: list[Trajectories]) -> Trajectories:
     """Join the valid rows of all batches, padded to one of a few lengths.
 
     Compiled functions therefore meet few different shapes: four per octave.

@@ -9,6 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
+from mdpnewton.checks import flag, number
 from mdpnewton.solve.report import Operator, Solver, SolveReport, length
 
 
@@ -27,6 +28,10 @@ class Dense(Solver):
     ridge: float = 0.0
     absolute: bool = False
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        flag("Dense", "absolute", self.absolute)
+        number("Dense", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -47,6 +52,9 @@ class Block(Solver):
 
     ridge: float = 0.0
     absolute: bool = False
+
+    def __check_init__(self) -> None:
+        flag("Block", "absolute", self.absolute)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the block-diagonal system."""
@@ -73,6 +81,10 @@ class Diagonal(Solver):
     ridge: float = 0.0
     absolute: bool = False
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        flag("Diagonal", "absolute", self.absolute)
+        number("Diagonal", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the diagonal system."""

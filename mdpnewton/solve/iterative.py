@@ -1,7 +1,7 @@
 """Solves that only multiply by A: conjugate gradients and steepest descent."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -10,11 +10,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree, Scalar
 
+from mdpnewton.checks import choice, flag, number, whole
 from mdpnewton.curvature import Curvature
 from mdpnewton.solve.report import Operator, Solver, SolveReport
 
 STATUS = ("iterations", "solved", "negative curvature", "singular", "not finite")
 RUNNING, SOLVED, NEGATIVE, SINGULAR, BROKEN = range(5)
+
+Start = Literal["gradient", "zero"]
+Products = Literal["exact", "finite_difference"]
 
 
 class ConjugateGradient(Solver):
@@ -39,10 +43,13 @@ class ConjugateGradient(Solver):
     iterations: int = 50
     tolerance: float = 1e-6
     ridge: float = 0.0
-    start: Literal["gradient", "zero"] = "gradient"
-    products: Literal["exact", "finite_difference"] = "exact"
+    start: Start = "gradient"
+    products: Products = "exact"
     epsilon: float = 1e-6
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        _check("ConjugateGradient", self)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -78,10 +85,14 @@ class SteepestDescent(Solver):
     tolerance: float = 1e-10
     ridge: float = 0.0
     least_squares: bool = False
-    start: Literal["gradient", "zero"] = "gradient"
-    products: Literal["exact", "finite_difference"] = "exact"
+    start: Start = "gradient"
+    products: Products = "exact"
     epsilon: float = 1e-6
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        _check("SteepestDescent", self)
+        flag("SteepestDescent", "least_squares", self.least_squares)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -103,6 +114,16 @@ class SteepestDescent(Solver):
             step = (state.r @ state.r) / (state.r @ image)
             x, r = state.x + step * state.r, state.r - step * image
         return _record(self, on, state, status, smallest, largest, x, r, r)
+
+
+def _check(call: str, solver: ConjugateGradient | SteepestDescent) -> None:
+    """What both have in common; `Solver` checks the ridge."""
+    whole(call, "iterations", solver.iterations)
+    number(call, "tolerance", solver.tolerance, least=0)
+    choice(call, "start", solver.start, get_args(Start))
+    choice(call, "products", solver.products, get_args(Products))
+    number(call, "epsilon", solver.epsilon, above=0)
+    number(call, "relative_ridge", solver.relative_ridge, least=0)
 
 
 class _State(NamedTuple):

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import number
+
 
 class Operator(Protocol):
     """A symmetric matrix over PyTrees: `Curvature`, `PolicyHessian`, or your own."""
@@ -70,6 +72,9 @@ class Solver(eqx.Module):
     """A way to solve A x = b; `ridge` is added to the diagonal of A."""
 
     ridge: eqx.AbstractVar[float]
+
+    def __check_init__(self) -> None:
+        number(type(self).__name__, "ridge", self.ridge, least=0)
 
     @abstractmethod
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:

@@ -10,12 +10,14 @@ objective that JAX can trace.
 """
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
+from mdpnewton.checks import choice, number, refuse, whole
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
 Initial = float | Literal["twice", "quadratic"]
 Interpolation = Literal["halving", "quadratic", "cubic", "gradient"]
+FIRST = ("twice", "quadratic")  # first sizes that follow from the step before
 Point = tuple[float, float, float]  # a size, and U and its slope there
 
 
@@ -41,6 +43,11 @@ class Armijo(StepRule):
     fraction: float = 1e-4
     largest: float = math.inf
     trials: int = 40
+
+    def __check_init__(self) -> None:
+        _check("Armijo", self)
+        number("Armijo", "shrink", self.shrink, above=0, below=1)
+        choice("Armijo", "interpolation", self.interpolation, get_args(Interpolation))
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -88,6 +95,10 @@ class Bracketing(StepRule):
     largest: float = math.inf
     trials: int = 60
 
+    def __check_init__(self) -> None:
+        _check("Bracketing", self)
+        number("Bracketing", "flatness", self.flatness, above=0, below=1)
+
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
         if not line.slope > 0:
@@ -125,6 +136,11 @@ class StrongWolfe(StepRule):
     largest: float = math.inf
     extrapolation: float = 10.0
     trials: int = 60
+
+    def __check_init__(self) -> None:
+        _check("StrongWolfe", self)
+        number("StrongWolfe", "flatness", self.flatness, above=0, below=1)
+        number("StrongWolfe", "extrapolation", self.extrapolation, above=1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -165,6 +181,19 @@ class StrongWolfe(StepRule):
         return min(guess, 0.5 * (low[0] + wall))
 
 
+def _check(call: str, rule: Armijo | Bracketing | StrongWolfe) -> None:
+    """What all line searches have in common."""
+    initial = rule.initial
+    if isinstance(initial, str) and initial not in FIRST:
+        names = " or ".join(map(repr, FIRST))
+        refuse(call, "initial", f"must be a number above 0, {names}, got {initial!r}")
+    if not isinstance(initial, str):
+        number(call, "initial", initial, above=0)
+    number(call, "fraction", rule.fraction, least=0, below=1)
+    number(call, "largest", rule.largest, above=0, infinite=True)
+    whole(call, "trials", rule.trials, 1)
+
+
 def _between(low: Point, high: Point) -> float:
     """The top of the cubic, or the middle, not too close to an end."""
     guess, width = _cubic_top(low, high), high[0] - low[0]
@@ -175,14 +204,12 @@ def _between(low: Point, high: Point) -> float:
 def _first(initial: Initial, line: Line, largest: float) -> float:
     """The first size to try."""
     size = 1.0
-    if isinstance(initial, int | float):
+    if not isinstance(initial, str):
         size = float(initial)
     elif initial == "twice" and line.previous is not None and line.previous.accepted:
         size = 2 * line.previous.size
     elif initial == "quadratic" and line.risen > 0:
         size = 2 * line.risen / line.slope
-    elif initial not in ("twice", "quadratic"):
-        raise ValueError(f"`initial` must be a number, 'twice' or 'quadratic', got {initial!r}.")
     return min(size, largest)
 
 

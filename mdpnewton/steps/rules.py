@@ -2,6 +2,7 @@
 
 import math
 
+from mdpnewton.checks import flag, instance, number, refuse
 from mdpnewton.evaluation import Evaluation
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
@@ -14,6 +15,9 @@ class Constant(StepRule):
     """
 
     size: float = 1.0
+
+    def __check_init__(self) -> None:
+        number("Constant", "size", self.size, above=0)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -30,6 +34,10 @@ class Decay(StepRule):
 
     initial: float = 1.0
     time: float = 100.0
+
+    def __check_init__(self) -> None:
+        number("Decay", "initial", self.initial, above=0)
+        number("Decay", "time", self.time, above=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -48,6 +56,15 @@ class BestOfSet(StepRule):
     sizes: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     normalized: bool = True
     stay: bool = False
+
+    def __check_init__(self) -> None:
+        call, sizes = "BestOfSet", self.sizes
+        if not isinstance(sizes, tuple) or not sizes:
+            refuse(call, "sizes", f"needs a tuple of at least one size, got {sizes!r}; pass (1.0,)")
+        for size in sizes:
+            number(call, "sizes", size, above=0)
+        flag(call, "normalized", self.normalized)
+        flag(call, "stay", self.stay)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -76,6 +93,11 @@ class KeepIfBetter(StepRule):
 
     rule: StepRule = Constant()
     tolerance: float = 0.0
+
+    def __check_init__(self) -> None:
+        call, remedy = "KeepIfBetter", "pass a rule, as `Constant(0.5)`"
+        instance(call, "rule", self.rule, StepRule, remedy)
+        number(call, "tolerance", self.tolerance, least=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""

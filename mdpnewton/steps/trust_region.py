@@ -2,6 +2,7 @@
 
 import math
 
+from mdpnewton.checks import instance, number, whole
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
 
@@ -24,6 +25,12 @@ class KLStep(StepRule):
     largest: float = math.inf
     tolerance: float = 0.05
     trials: int = 40
+
+    def __check_init__(self) -> None:
+        number("KLStep", "divergence", self.divergence, above=0)
+        number("KLStep", "largest", self.largest, above=0, infinite=True)
+        number("KLStep", "tolerance", self.tolerance, above=0)
+        whole("KLStep", "trials", self.trials, 1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -51,6 +58,13 @@ class SurrogateBacktracking(StepRule):
     fraction: float = 0.1
     shrink: float = 0.7
     trials: int = 15
+
+    def __check_init__(self) -> None:
+        call, remedy = "SurrogateBacktracking", "pass a rule, as `KLStep(0.1)`"
+        instance(call, "rule", self.rule, StepRule, remedy)
+        number(call, "fraction", self.fraction, least=0, below=1)
+        number(call, "shrink", self.shrink, above=0, below=1)
+        whole(call, "trials", self.trials, 1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""

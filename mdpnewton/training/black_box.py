@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from inspect import signature
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,9 @@ import numpy as np
 from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 
+from mdpnewton.checks import choice, flag, instance, number, refuse, whole
 from mdpnewton.evaluators.bandit import Bandit, Weighting
-from mdpnewton.evaluators.shaping import Shaping, rank_utilities
+from mdpnewton.evaluators.shaping import Shaping, checked_shaping, rank_utilities
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import (
     METHODS,
@@ -21,6 +23,7 @@ from mdpnewton.methods import (
     Precondition,
     Steepest,
 )
+from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
 from mdpnewton.solve import Block
 from mdpnewton.steps import Constant, StepRule
@@ -135,15 +138,9 @@ def maximize(
         >>> maximize(lambda x: -((x - 3) ** 2).sum(), [0.0, 0.0]).x.round(2)
         array([3., 3.])
     """
-    first = np.array(start, dtype=float)
-    if first.ndim != 1 or not first.size or not np.isfinite(first).all():
-        raise ValueError(f"`maximize(start=...)` needs finite shape (k,), got {first.shape}.")
-    if budget < samples + 1:
-        raise ValueError(
-            f"`maximize(budget=...)` must pay for one batch and the last mean, {samples + 1}, got "
-            f"{budget}."
-        )
-    size = step if isinstance(step, int | float) else 1.0
+    given = dict(locals())
+    _check("maximize", **given)
+    first, size = np.array(start, dtype=float), 1.0 if isinstance(step, StepRule) else float(step)
     chosen = _method(method, size)
     policy = DiagonalGaussian(first.size)
     w = policy.parameters(first, jnp.asarray(sigma, dtype=float))
@@ -178,7 +175,7 @@ def maximize(
             policy,
             w,
             chosen,
-            Constant(float(size)) if isinstance(step, int | float) else step,
+            step if isinstance(step, StepRule) else Constant(size),
             key=jax.random.key(seed),
             iterations=(budget - 1) // samples - 1,
             gradient_tolerance=-1.0,  # a plateau has no gradient but is not the end
@@ -196,6 +193,11 @@ def minimize(function: Callable[[Any], Any], start: ArrayLike, **options: Any) -
 
     All values that it reports, also to the callback, are those of `function`.
     """
+    listed = signature(maximize).parameters.values()
+    defaults = {each.name: each.default for each in listed if each.kind is each.KEYWORD_ONLY}
+    if unknown := set(options) - set(defaults):
+        raise TypeError(f"minimize() got an unexpected keyword argument {min(unknown)!r}")
+    _check("minimize", function, start, **(defaults | options))
     given = options.pop("callback", None)
 
     def seen(generation: Generation) -> object:
@@ -211,6 +213,52 @@ def minimize(function: Callable[[Any], Any], start: ArrayLike, **options: Any) -
     )
 
 
+def _check(
+    call: str,
+    function: Any,
+    start: Any,
+    *,
+    sigma: Any,
+    method: Any,
+    step: Any,
+    budget: Any,
+    samples: Any,
+    reuse: Any,
+    weighting: Any,
+    ratio_limit: Any,
+    shaping: Any,
+    seed: Any,
+    batched: Any,
+    tolerance: Any,
+    callback: Any,
+) -> None:
+    """Refuse wrong arguments of `maximize` or `minimize`."""
+    instance(call, "function", function, Callable, "pass a function from a point to a number")
+    k = finite_array(call, "start", start, 1, letters="(k,)").size
+    shape = (k,) if numbers(call, "sigma", sigma).ndim else ()
+    fits = "like `start`, or one number"
+    spread = finite_array(call, "sigma", sigma, len(shape), shape=shape, fits=fits)
+    check_positive(call, "sigma", spread)
+    if not isinstance(method, Method):
+        choice(call, "method", method, BLACK_BOX_METHODS)
+    if not isinstance(step, StepRule):
+        number(call, "step", step, above=0)
+    whole(call, "samples", samples, 1)
+    if whole(call, "budget", budget, 1) < samples + 1:
+        rule = f"must pay for one batch and the last mean, {samples + 1}"
+        refuse(call, "budget", f"{rule}, got {budget}")
+    whole(call, "reuse", reuse, 1)
+    choice(call, "weighting", weighting, get_args(Weighting))
+    number(call, "ratio_limit", ratio_limit, above=0, infinite=True)
+    if shaping is not None:
+        checked_shaping(call, shaping)
+    whole(call, "seed", seed)
+    flag(call, "batched", batched)
+    number(call, "tolerance", tolerance, least=0)
+    if callback is not None:
+        instance(call, "callback", callback, Callable, "pass a function of a `Generation`")
+
+
 def _negated(generation: Generation) -> Generation:
     record = replace(generation.record, objective=-generation.record.objective)
     return replace(
@@ -224,10 +272,6 @@ def _negated(generation: Generation) -> Generation:
 def _method(method: str | Method, size: float) -> Method:
     if isinstance(method, Method):
         return method
-    if method not in BLACK_BOX_METHODS:
-        raise ValueError(
-            f"`maximize(method=...)` knows {', '.join(BLACK_BOX_METHODS)}, got {method!r}."
-        )
     found = BLACK_BOX_METHODS[method]
     return found if method in _UNGUARDED else Guarded(found, size)
 

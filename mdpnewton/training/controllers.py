@@ -17,6 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluators import ControllerEvaluator, FiniteEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
 from mdpnewton.loop import search
@@ -89,7 +90,8 @@ def search_controllers(
     """Search from many starts at once, each with its own line search.
 
     A line search begins with twice the previous step and halves it until U has risen enough. EM's
-    step is always 1, and Adam uses its learning rate. The offset is the tight one, see `offset`.
+    step is always 1, and Adam uses its learning rate. The offset is the tight one, see
+    `row_offset`.
 
     Args:
         evaluator: Evaluator of the problem.
@@ -103,10 +105,14 @@ def search_controllers(
         progress: Function that is called with the number of iterations done, their total and the
             best objective. Methods that search one start after the other count starts instead.
     """
+    _check(evaluator, policy, starts)
+    call = "search_controllers"
+    whole(call, "iterations", iterations, 1)
+    number(call, "margin", margin, least=0)
+    number(call, "learning_rate", learning_rate, above=0)
+    number(call, "tolerance", tolerance, least=0)
     if method not in ROW_METHODS:
         return _one_by_one(evaluator, policy, starts, method, iterations, progress)
-    if iterations < 1:
-        raise ValueError(f"`search_controllers(iterations=...)` must be at least 1: {iterations}.")
     rules = _Rules(method, margin, learning_rate)
     began = process_time()
     with evaluator.chain.threads(policy.nodes):
@@ -135,6 +141,21 @@ def search_controllers(
     return Restarts(
         policy, method, state.w, np.stack(found, axis=1), np.array(seconds), worst, interrupted
     )
+
+
+def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
+    """That the three fit each other."""
+    call, remedy = "search_controllers", "pass `evaluator.controller(nodes)`"
+    instance(call, "evaluator", evaluator, ControllerEvaluator, "pass `ControllerEvaluator(pomdp)`")
+    instance(call, "policy", policy, FiniteStateController, remedy)
+    needed = {name: table.shape for name, table in policy.initial_parameters().items()}
+    tables = starts if isinstance(starts, dict) else {}
+    shapes = {name: np.shape(table) for name, table in tables.items()}
+    lengths = {shape[:1] for shape in shapes.values()}
+    if {name: shape[1:] for name, shape in shapes.items()} != needed or len(lengths) != 1:
+        rule = f"needs {', '.join(needed)} of the policy's shapes with a leading axis"
+        remedy = "pass `random_starts(policy, seed, starts)`"
+        refuse(call, "starts", f"{rule}, got {shapes or type(starts).__name__}; {remedy}")
 
 
 class _Rules(eqx.Module):
@@ -243,11 +264,11 @@ def _one_by_one(
         names = ", ".join(dict.fromkeys((*ROW_METHODS, *METHODS)))
         raise ValueError(f"there is no method {method!r}; choose one of {names}.")
     leaves = jax.tree.leaves(starts)
-    number, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
+    count, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
     seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)
     curves, ends, clocks = [], [], []
     interrupted, best = False, -np.inf
-    for i in range(number):
+    for i in range(count):
         began = process_time()
         way: list[float] = []
         clock: list[float] = []
@@ -267,7 +288,7 @@ def _one_by_one(
         ends.append(found.w)
         best = max(best, found.objective)
         if progress is not None:
-            progress(i + 1, number, best)
+            progress(i + 1, count, best)
         if found.status == "interrupted":
             interrupted = True
             break

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from mdpnewton.checks import number, whole
 from mdpnewton.methods import (
     Method,
     Precondition,
@@ -74,6 +75,20 @@ class Preset:
     largest: float = 100.0
     tolerance: float = 1.0
     remembered: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "reuse", "features", "hidden", "remembered"):
+            whole("Preset", name, getattr(self, name), 1)
+        whole("Preset", "least_transitions", self.least_transitions)
+        for name in ("discount", "trace"):
+            number("Preset", name, getattr(self, name), least=0, most=1)
+        for name in ("exploration", "width", "divergence"):
+            number("Preset", name, getattr(self, name), above=0)
+        for name in ("ridge", "margin", "damping"):
+            number("Preset", name, getattr(self, name), least=0)
+        number("Preset", "ratio_limit", self.ratio_limit, least=1, infinite=True)
+        number("Preset", "largest", self.largest, above=0, infinite=True)
+        number("Preset", "tolerance", self.tolerance, least=0, infinite=True)
 
 
 PRACTICAL = Preset()

@@ -11,7 +11,7 @@ from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluation import State
 from mdpnewton.evaluators import ActorCritic, LinearCritic
 from mdpnewton.loop import Record
-from mdpnewton.plain import arrays_of, entries, filled, reals, sequence
+from mdpnewton.plain import arrays_of, entries, reals, sequence, with_arrays
 from mdpnewton.policies import Policy, RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
@@ -156,16 +156,16 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
     method = choice(call, "method", parts["method"], training_methods(preset, kind))
     size, waves = simulator.spaces.observation, preset.features
     shapes = RandomFourier(
-        Standardized(jnp.zeros(size), jnp.zeros(size)), jnp.zeros((waves, size)), jnp.zeros(waves)
+        Standardized(jnp.zeros(size), jnp.ones(size)), jnp.zeros((waves, size)), jnp.zeros(waves)
     )
-    features = filled(call, "features", shapes, parts["features"])
+    features = with_arrays(call, "features", shapes, parts["features"])
     built = policy_of(kind, simulator.spaces, features, preset, seed)
-    policy = filled(call, "policy", built, parts["policy"])
+    policy = with_arrays(call, "policy", built, parts["policy"])
     w = policy.initial_parameters()
     recent = []
     for point in sequence(call, "recent", parts["recent"]):
         bound, there = entries(call, point, "bound", "w")
-        recent.append((*reals(call, "recent", [bound], 1), filled(call, "recent", w, there)))
+        recent.append((*reals(call, "recent", [bound], 1), with_arrays(call, "recent", w, there)))
     return Training(
         simulator,
         parts["environment"],
@@ -175,7 +175,7 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
         preset,
         features,
         policy,
-        filled(call, "w", w, parts["w"]),
+        with_arrays(call, "w", w, parts["w"]),
         evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
         recent,
         whole(call, "iteration", parts["iteration"]),

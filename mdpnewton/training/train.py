@@ -54,6 +54,8 @@ def train(
     Returns:
         The trained policy with its history. After Ctrl-C, what has been trained so far.
     """
+    remedy = "pass a Gymnasium id, 'cartpole', 'navigation', or a simulator"
+    instance("train", "environment", environment, str | Simulator, remedy)
     _check_limits(transitions, iterations, largest)
     if transitions is None and iterations is None:
         transitions = 25_000

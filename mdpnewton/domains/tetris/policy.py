@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mdpnewton.domains.tetris.tables import feature_names
+from mdpnewton.checks import choice
+from mdpnewton.domains.tetris.pieces import check_size
+from mdpnewton.domains.tetris.tables import FEATURES, feature_names
 from mdpnewton.policies.categorical import Categorical
 
 
@@ -28,6 +30,10 @@ class AfterstatePolicy(Categorical):
     log_concave = True
     blockwise_log_concave = True
     constant_curvature = True
+
+    def __check_init__(self) -> None:
+        choice("AfterstatePolicy", "features", self.features, FEATURES)
+        check_size("AfterstatePolicy", self.height, self.width)
 
     @property
     def size(self) -> int:

@@ -17,6 +17,7 @@ from mdpnewton.domains.tetris.rules import (
     standard_error,
 )
 from mdpnewton.domains.tetris.tables import (
+    FEATURES,
     area,
     feature_names,
     padded,
@@ -26,7 +27,6 @@ from mdpnewton.domains.tetris.tables import (
     whole_matrix,
 )
 
-FEATURES = ("bi", "dt")
 POLICIES = ("greedy", "gibbs")
 CAP = 10_000_000
 
@@ -252,7 +252,7 @@ def checked_weights(
     call: str, weights: Sequence[float] | np.ndarray, features: str, height: int, width: int
 ) -> np.ndarray:
     """The weights as an array; a `ValueError` if they do not fit the board and the features."""
-    check_size(f"{call}(...)", height, width)
+    check_size(call, height, width)
     if features not in FEATURES:
         raise ValueError(f"`{call}(features=...)` is 'bi' or 'dt', got {features!r}.")
     try:

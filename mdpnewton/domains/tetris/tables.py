@@ -22,6 +22,9 @@ FEATURE_NAMES = {
 }
 
 
+FEATURES = ("bi", "dt")  # Bertsekas and Ioffe; Dellacherie and Thiery
+
+
 def feature_names(features: str, width: int) -> tuple[str, ...]:
     """The names of the features, in the order of the weights."""
     if features == "dt":

@@ -19,7 +19,7 @@ from mdpnewton.files.pomdp_text.preamble import (
     read_values,
 )
 from mdpnewton.files.pomdp_text.tokens import NUMBER, STATEMENTS, Tokens
-from mdpnewton.models.finite import ROW_TOLERANCE
+from mdpnewton.models.checks import ROW_TOLERANCE
 from mdpnewton.models.pomdp import ANY, FinitePOMDP
 
 PREAMBLE = STATEMENTS[:5]

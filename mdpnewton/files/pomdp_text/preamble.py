@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mdpnewton.files.pomdp_text.tokens import NAME, NUMBER, RESERVED, Tokens
-from mdpnewton.models.finite import ROW_TOLERANCE
+from mdpnewton.models.checks import ROW_TOLERANCE
 from mdpnewton.models.pomdp import ANY
 
 TOLERANCE = 1e-5  # how far from 1 a sum of probabilities may be, as in Cassandra's pomdp-solve

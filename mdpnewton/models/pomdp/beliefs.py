@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from mdpnewton.checks import whole
 from mdpnewton.models.pomdp.model import FinitePOMDP
 
 SAME = 10  # beliefs that agree to this many decimals are one
@@ -19,6 +20,7 @@ def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
         pomdp: The problem.
         limit: Maximum number of beliefs.
     """
+    whole("optimal_value", "limit", limit, 1)
     moves = [sparse.csr_array(matrix).toarray() for matrix in pomdp.transition]
     seen = [sparse.csr_array(matrix).toarray() for matrix in pomdp.observation]
     first = _after_first_observation(pomdp)

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from mdpnewton.models.finite import ROW_TOLERANCE, FiniteMDP
-from mdpnewton.models.pomdp.outcomes import OutcomeReward, finite_array, refuse
+from mdpnewton.checks import choice, instance, number, refuse, whole
+from mdpnewton.models.checks import check_distributions, check_finite, finite_array
+from mdpnewton.models.finite import FiniteMDP
+from mdpnewton.models.pomdp.outcomes import OutcomeReward
 
 CALL = "FinitePOMDP"
 
@@ -59,11 +61,12 @@ class FinitePOMDP:
         )
         sizes = _check_shapes(transition, observation)
         start = _distributions("start", self.start, (sizes["states"],), "S")
-        discount = float(self.discount)
-        if not 0 <= discount < 1:
-            refuse(CALL, "discount", f"must be in [0, 1), got {discount}")
-        if self.values not in ("reward", "cost"):
-            refuse(CALL, "values", f"must be 'reward' or 'cost', got {self.values!r}")
+        discount = number(CALL, "discount", self.discount, least=0, below=1)
+        choice(CALL, "values", self.values, ("reward", "cost"))
+        whole(CALL, "rescaled_rows", self.rescaled_rows)
+        if self.outcome_reward is not None:
+            remedy = "pass rules and their values"
+            instance(CALL, "outcome_reward", self.outcome_reward, OutcomeReward, remedy)
         kept: dict[str, Any] = {
             "transition": transition,
             "observation": observation,
@@ -137,8 +140,7 @@ def _matrices(name: str, value: Any) -> Any:
     stored = tuple(sparse.csr_array(matrix, dtype=float, copy=True) for matrix in value)
     for matrix in stored:
         matrix.sum_duplicates()
-        if not np.isfinite(matrix.data).all():
-            refuse(CALL, name, "must be finite, but has NaN or infinite entries")
+        check_finite(CALL, name, matrix)
     return stored
 
 
@@ -163,32 +165,15 @@ def _check_shapes(transition: Any, observation: Any) -> dict[str, int]:
         )
     for name, matrices in (("transition", transition), ("observation", observation)):
         for action, matrix in enumerate(matrices):
-            _check_rows(name, matrix, f"action {action}, state ")
+            where = f"action {action}, state"
+            check_distributions(CALL, name, matrix, f"{where} {{}}".format)
     return {"states": n, "actions": len(shapes), "observations": width}
 
 
 def _distributions(name: str, value: Any, shape: tuple[int, ...], letters: str) -> np.ndarray:
-    array = finite_array(CALL, name, value, len(shape))
-    if array.shape != shape:
-        refuse(CALL, name, f"needs shape ({letters}) = {shape}, got {array.shape}")
-    _check_rows(name, np.atleast_2d(array), "row ")
+    array = finite_array(CALL, name, value, len(shape), shape=shape, letters=f"({letters})")
+    check_distributions(CALL, name, np.atleast_2d(array), "row {}".format)
     return array
-
-
-def _check_rows(name: str, rows: Any, where: str) -> None:
-    smallest = rows.min(axis=1).toarray().ravel() if sparse.issparse(rows) else rows.min(axis=1)
-    if (smallest < 0).any():
-        row = int(np.argmin(smallest))
-        refuse(CALL, name, f"has a negative probability, {smallest[row]:.6g}, in {where}{row}")
-    sums = np.asarray(rows.sum(axis=1)).ravel()
-    if (np.abs(sums - 1) > ROW_TOLERANCE).any():
-        row = int(np.argmax(np.abs(sums - 1)))
-        refuse(
-            CALL,
-            name,
-            f"must sum to one over its last axis, but {where}{row} sums to {sums[row]:.10g}; "
-            "normalise it",
-        )
 
 
 def _names(name: str, value: Any, size: int) -> tuple[str, ...]:
@@ -221,9 +206,8 @@ def _reward(
         expected = outcome.expected(transition, observation)
     if reward is None:
         return expected  # type: ignore[return-value]
-    array = finite_array(CALL, "reward", reward, 2)
-    if array.shape != (n_states, n_actions):
-        refuse(CALL, "reward", f"needs shape (S, A) = {n_states, n_actions}, got {array.shape}")
+    shape = (n_states, n_actions)
+    array = finite_array(CALL, "reward", reward, 2, shape=shape, letters="(S, A)")
     if expected is not None and not np.allclose(array, expected, rtol=1e-9, atol=1e-12):
         refuse(CALL, "reward", "differs from the expectation of `outcome_reward`; pass None")
     return array

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from mdpnewton.checks import refuse
+from mdpnewton.models.checks import finite_array
 
 ANY = -1  # in a rule, matches every action, state or observation
 CHUNK = 1_000_000  # number of outcomes that are averaged at a time
@@ -24,7 +27,8 @@ class OutcomeReward:
     value: np.ndarray
 
     def __post_init__(self) -> None:
-        rules, value = np.array(self.rules), finite_array("OutcomeReward", "value", self.value, 1)
+        rules = np.array(self.rules)
+        value = finite_array("OutcomeReward", "value", self.value, 1, empty=True)
         if rules.dtype.kind not in "iu" or rules.shape != (len(value), 4):
             refuse(
                 "OutcomeReward",
@@ -96,25 +100,6 @@ class OutcomeReward:
             earned = self.of(_outcomes(action, s[each], t[each], seen.indices[entry]))
             total += np.bincount(s[each], q[each] * seen.data[entry] * earned, n)
         return total
-
-
-def refuse(call: str, name: str, rule: str) -> NoReturn:
-    """Raise the one-line ValueError of a bad argument."""
-    raise ValueError(f"`{call}({name}=...)` {rule}.")
-
-
-def finite_array(call: str, name: str, value: Any, ndim: int) -> np.ndarray:
-    """The value as a finite array with `ndim` axes, or a ValueError that names the call."""
-    try:
-        array = np.array(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{call}({name}=...)` needs an array of numbers: {error}.") from None
-    if array.ndim != ndim:
-        refuse(call, name, f"needs {ndim} axes, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        refuse(call, name, f"must be finite, but entry {where} is {array[where]}")
-    return array
 
 
 def _key(rows: np.ndarray, sizes: np.ndarray, columns: np.ndarray) -> np.ndarray:

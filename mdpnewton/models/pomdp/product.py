@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from mdpnewton.checks import instance, whole
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.pomdp.model import FinitePOMDP
 
@@ -41,6 +42,8 @@ def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
         pomdp: The problem.
         nodes: Number B of nodes.
     """
+    instance("product_mdp", "pomdp", pomdp, FinitePOMDP, "pass `load_pomdp(name)`")
+    whole("product_mdp", "nodes", nodes, 1)
     seen, first = observations(pomdp), first_observations(pomdp)
     S, A, n_seen, B = pomdp.n_states, pomdp.n_actions, first.shape[1], nodes
     size, decisions = S * n_seen * (B + 1), B * A
@@ -54,11 +57,11 @@ def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
             target = (moves.col[:, None] * n_seen + np.arange(n_seen)) * (B + 1) + b
             origin = moves.row[:, None] * n_seen * (B + 1) + situations
             pair = origin * decisions + b * A + a
-            whole = np.broadcast_shapes((*pair.shape, 1), (len(moves.data), 1, n_seen))
-            kept = np.broadcast_to((arrival > 0)[:, None], whole)
-            rows.append(np.broadcast_to(pair[:, :, None], whole)[kept])
-            columns.append(np.broadcast_to(target[:, None], whole)[kept])
-            data.append(np.broadcast_to(arrival[:, None], whole)[kept])
+            full = np.broadcast_shapes((*pair.shape, 1), (len(moves.data), 1, n_seen))
+            kept = np.broadcast_to((arrival > 0)[:, None], full)
+            rows.append(np.broadcast_to(pair[:, :, None], full)[kept])
+            columns.append(np.broadcast_to(target[:, None], full)[kept])
+            data.append(np.broadcast_to(arrival[:, None], full)[kept])
     matrix = sparse.csr_array(
         (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))),
         shape=(size * decisions, size),
