@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 # Packages that the core does without: what they are called, and the extra that installs them.
 EXTRAS = {
@@ -73,7 +73,7 @@ def number(
         infinite: Whether infinity is allowed.
     """
     if traced(value):
-        return value
+        return cast(float, value)
     single = not isinstance(value, bool | str) and getattr(value, "shape", ()) == ()
     try:
         found = float(value) if single else math.nan

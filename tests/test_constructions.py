@@ -20,12 +20,13 @@ from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.domains.manipulator import manipulator
 from mdpnewton.domains.mazes import HALLWAY
 from mdpnewton.domains.pomdps import load_unload
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy
+from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.two_state import start_parameters
 from mdpnewton.methods import BlockwiseMaximization, Guarded
 from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.simulators import Spaces, UnitActions
 from mdpnewton.solve import Solver
+from mdpnewton.training.survival import Schedule
 
 NAN, INF = math.nan, math.inf
 KEY = jax.random.key(0)
@@ -374,6 +375,12 @@ WRONG = {
         lambda: simulate(Arm.uniform(1), lambda t, s: s[:1], [0.0], [0.0], -0.1, 3),
         "above 0, got -0.1",
     ),
+    "Schedule(games": (lambda: Schedule(games=0), "at least 1, got 0"),
+    "Schedule(least_games": (lambda: Schedule(games=9, least_games=10), "at most games=9"),
+    "Schedule(divergence": (lambda: Schedule(divergence=0), "above 0, got 0"),
+    "Schedule(damping": (lambda: Schedule(damping=-1), "at least 0, got -1"),
+    "Schedule(averaged": (lambda: Schedule(averaged=2), "at most 1, got 2"),
+    "Schedule(lower": (lambda: Schedule(lower=(0.6, 0.6)), "a sum below 1, got (0.6, 0.6)"),
     "AfterstatePolicy(features": (lambda: AfterstatePolicy("ib"), "one of 'bi', 'dt', got 'ib'"),
     "AfterstatePolicy(height": (
         lambda: AfterstatePolicy(height=1),

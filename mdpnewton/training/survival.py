@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mdpnewton.checks import refuse, whole
+from mdpnewton.checks import number, refuse, whole
 from mdpnewton.domains.tetris.evaluator import evaluation_of, seed_of
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.tetris.rules import Survival
@@ -49,6 +49,18 @@ class Schedule:
     share: int = 4
     averaged: float = 0.5
     lower: tuple[float, float] = (0.1, 0.4)
+
+    def __post_init__(self) -> None:
+        for name in ("pieces", "games", "least_games"):
+            whole("Schedule", name, getattr(self, name), 1)
+        if self.least_games > self.games:
+            refuse("Schedule", "least_games", f"must be at most games={self.games}")
+        for name in ("divergence", "last_divergence"):
+            number("Schedule", name, getattr(self, name), above=0)
+        number("Schedule", "damping", self.damping, least=0)
+        number("Schedule", "averaged", self.averaged, above=0, most=1)
+        if len(self.lower) != 2 or not 0 <= min(self.lower) <= sum(self.lower) < 1:
+            refuse("Schedule", "lower", f"needs two shares with a sum below 1, got {self.lower!r}")
 
     def stages(self, height: int) -> tuple[tuple[float, int], ...]:
         """The boards on the way to one of `height` rows: until which share of the time, rows."""
