@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.forms import FORMS, Form
 from mdpnewton.models.closed_loop import ClosedLoop
 
 
@@ -147,14 +148,15 @@ class AccumulatedMatrices(eqx.Module):
     objective_error: float = 0.0
     decisions: float = 1.0
 
-    def matrix(self, w: Float[Array, " n"], form: str) -> Matrix:
-        """The matrix of that name."""
-        if form not in self.matrices:
-            raise ValueError(
-                f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
-                f"simulator adds up matrices in place of pairs; use a method that needs those."
-            )
-        return Matrix(w, self.matrices[form])
+    def matrix(self, w: Float[Array, " n"], form: str | Form) -> Matrix:
+        """The matrix of that name, or of a form that equals the row of one of the names."""
+        for name, entries in self.matrices.items():
+            if form in (name, FORMS.get(name)):
+                return Matrix(w, entries)
+        raise ValueError(
+            f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
+            f"simulator adds up matrices in place of pairs; use a method that needs those."
+        )
 
 
 Evaluation = WeightedPairs | AccumulatedMatrices
