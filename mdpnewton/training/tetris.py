@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdpnewton.checks import choice
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, evaluation_of, seed_of
 from mdpnewton.domains.tetris.rules import Estimate, Survival
 from mdpnewton.domains.tetris.simulate import estimate
-from mdpnewton.methods import Method, Precondition, direction
-from mdpnewton.solve import Dense, SolveReport
+from mdpnewton.methods import Method, Settings, direction, method_for, names
+from mdpnewton.solve import SolveReport
 
-METHODS: dict[str, str] = {"second_gauss_newton": "H2", "natural": "fisher"}
 # Of the discount of survival, by rows: games on higher boards last longer.
 DISCOUNTS = {"bi": {10: 0.995, 14: 0.997, 20: 0.998}, "dt": {10: 0.998, 14: 0.999, 20: 0.9995}}
 
@@ -134,7 +134,7 @@ def train_tetris(
         policy: Features and board.
         minutes: Stop then. What comes out depends on the speed of the machine.
         iterations: Stop after so many: reproducible to the bit, for any number of threads.
-        method: "second_gauss_newton" or "natural".
+        method: A method that applies in "tetris", see `mdpnewton list methods`.
         start: Weights to start from, as those of another board; `soft_start` if not given. With
             them there is no warm-up on lower boards.
         seed: Of all randomness.
@@ -142,14 +142,11 @@ def train_tetris(
         schedule: The numbers.
         callback: Called after each iteration.
     """
-    if method not in METHODS:
-        raise ValueError(
-            f"`train_tetris(method=...)` is one of {', '.join(METHODS)}, got {method!r}."
-        )
+    choice("train_tetris", "method", method, names("tetris"))
     if (minutes is None) == (iterations is None):
         raise ValueError("`train_tetris` needs either `minutes` or `iterations`.")
     numbers = Schedule() if schedule is None else schedule
-    rule = Precondition(METHODS[method], Dense(relative_ridge=numbers.damping))
+    rule = method_for(method, "tetris", Settings(damping=numbers.damping))
     w = soft_start(policy) if start is None else np.asarray(start, float)
     training = TetrisTraining(policy, w, w)
     stages = _stages(policy, numbers, start is not None)

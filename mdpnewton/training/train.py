@@ -14,6 +14,7 @@ from mdpnewton.checks import choice, instance, number, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
+from mdpnewton.methods import Method, Precondition, TightOffset
 from mdpnewton.policies import RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
@@ -47,8 +48,8 @@ def train(
         seed: Random seed.
         preset: The numbers.
         largest: Limit of the step size, in units of the method's direction. If not given it is
-            the preset's for "second_gauss_newton" and none for the others, whose directions
-            have no length of their own: it depends on the scale of the rewards.
+            the preset's for "second_gauss_newton", which has the tight offset, and none for the
+            others, whose directions have a length that depends on the scale of the rewards.
         callback: Called after each iteration; returns True to stop.
 
     Returns:
@@ -127,8 +128,9 @@ def proceed(
     """Go on with a training from where it was stopped; the arguments are those of `train`."""
     _check_limits(transitions, iterations, largest)
     preset, evaluator = training.preset, training.evaluator
+    method = training_methods(preset, training.kind)[training.method]
     if largest is None:
-        largest = preset.largest if training.method == METHOD else math.inf
+        largest = preset.largest if _has_tight_offset(method) else math.inf
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
@@ -143,7 +145,7 @@ def proceed(
         evaluator,
         training.policy,
         training.w,
-        training_methods(preset, training.kind)[training.method],
+        method,
         KeepIfBetter(KLStep(preset.divergence, largest), preset.tolerance),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
@@ -155,6 +157,11 @@ def proceed(
     )
     training.w, training.status = result.w, result.status
     return training
+
+
+def _has_tight_offset(method: Method) -> bool:
+    """Whether the direction has a length of its own, whatever the rewards are."""
+    return isinstance(method, Precondition) and isinstance(method.fisher_damping, TightOffset)
 
 
 def _blind_batch(key: PRNGKeyArray, simulator: Simulator, preset: Preset) -> Trajectories:
