@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from problems import random_mdp
 from test_controllers import problem
+from user_environments import Walk  # noqa: F401, the import registers user/Walk-v0
 
 import mdpnewton as mn
 from mdpnewton.cli import main

@@ -48,9 +48,10 @@ def direction(
         The direction, the gradient and a report. A failed solve or a descent direction is
         reported there, not raised.
     """
+    chosen = method_named(method)
     at = Situation(policy, w, evaluation, gradient(policy, w, evaluation), evaluator, key)
     if not np.isfinite(on_host(at.gradient)).all():
         nothing = jax.tree.map(jnp.zeros_like, w)
         return Direction(nothing, at.gradient, SolveReport("none", "not finite", float("nan"), 0))
-    value, report = method_named(method).direct(at)
+    value, report = chosen.direct(at)
     return Direction(value, at.gradient, replace(report, slope=inner(value, at.gradient)))
