@@ -164,7 +164,7 @@ class Curvature(eqx.Module):
             inner = leaf.shape[self.policy.independent_axes :]
             size = math.prod(inner)
 
-            # Blocks that never meet are probed together: one product a column of a block.
+            # Blocks that never meet are probed together: one product per column of a block.
             def column(e: Array, position: int = position, inner: Any = inner) -> Array:
                 tangent = [jnp.zeros_like(other) for other in leaves]
                 tangent[position] = jnp.broadcast_to(e.reshape(inner), leaves[position].shape)

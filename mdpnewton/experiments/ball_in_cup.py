@@ -29,7 +29,7 @@ CMA = "cma_es"
 PEERS: Looks = {CMA: Look("CMA-ES", "tab:gray")}
 After = Callable[[float, np.ndarray], None]  # an update: reward of its samples, new mean
 EVERY = 5  # updates between two trials of the mean
-FINE = 0.001  # s a step: what caught is played again with it
+FINE = 0.001  # s per step: what caught is played again with it
 PAPER = {"second_gauss_newton": (45, 50), "expectation_maximization": (36, 50)}
 
 
@@ -38,17 +38,18 @@ class Config:
     """Settings. A run is a success if the last mean's ball lies in the cup at the end.
 
     Attributes:
-        runs: Of each method; a run has the same first samples for all methods but CMA-ES.
-        updates: Of the policy.
-        samples: Rollouts an update.
+        runs: Number of runs of each method; a run has the same first samples for all methods but
+            CMA-ES.
+        updates: Number of updates of the policy.
+        samples: Number of rollouts per update.
         reuse: Batches a direction is computed from, the newest included.
-        weighting: Of old batches, "pooled" or "importance".
-        sigma: Of every weight at the start; the paper's precision is 0.01.
-        scale: Of the demonstration's movement in the start,
-        bump: and the height of its sideways swing in rad.
-        natural_step: Step size of the natural gradient,
-        steepest_step: and of steepest ascent; all others have 1.
-        duration: Seconds an episode.
+        weighting: Weighting of old batches, "pooled" or "importance".
+        sigma: Standard deviation of every weight at the start; the paper's precision is 0.01.
+        scale: Scale of the demonstration's movement in the start.
+        bump: Height of its sideways swing in rad.
+        natural_step: Step size of the natural gradient.
+        steepest_step: Step size of steepest ascent; all other methods have 1.
+        duration: Seconds per episode.
         methods: Names, with commas between.
         reference: The method that the others are tested against.
         threads: Rollouts at once; nothing but the time depends on it.
@@ -85,7 +86,7 @@ class Run(NamedTuple):
         tried: Updates after which the mean was played, 0 the first,
         caught: and whether it caught; the last is the result.
         mean: The last one.
-        seconds: Of processor time.
+        seconds: Processor time.
     """
 
     rewards: list[float]
@@ -250,7 +251,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     for axis in axes:
         axis.set_xlabel("update")
     runs = len(next(iter(results["methods"].values()))["catches"])
-    axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts an update, runs: {runs}")
+    axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts per update, runs: {runs}")
     axes[1].legend(loc="center right")
     return {"ball_in_cup": figure}
 

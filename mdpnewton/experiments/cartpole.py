@@ -98,14 +98,15 @@ class Config:
     experiment lists them. The results of other seeds share no run with them.
 
     Attributes:
-        runs: Of each literal method.
-        iterations: Of each run: batches of ten trajectories of 2H, 2,000 transitions.
+        runs: Number of runs of each literal method.
+        iterations: Number of iterations per run: batches of ten trajectories of 2H, 2,000
+            transitions.
         every: Iterations from one test to the next.
         tuning_runs: For each A of the paper's grid, before all others and with seeds of their
             own; the best A is then used. 0: the sizes in `LITERAL` are.
-        practical_runs: Of each practical method.
+        practical_runs: Number of runs of each practical method.
         practical_methods: How many practical methods, from the first of `PRACTICAL`.
-        transitions: Of each practical run.
+        transitions: Number of transitions per practical run.
     """
 
     runs: int = 1
@@ -222,7 +223,7 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
     Args:
         name: A row of `LITERAL`.
         size: A.
-        entropy: Of all randomness: centres, start and keys, the same for all methods.
+        entropy: Random seed of centres, start and keys, the same for all methods.
         config: Says how long and how often.
     """
     rng = np.random.default_rng(entropy)
@@ -266,7 +267,7 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
 
 
 def _batch() -> int:
-    """Transitions of an iteration."""
+    """Number of transitions per iteration."""
     return EPISODES * 2 * CartPole().horizon
 
 

@@ -36,7 +36,7 @@ class Config:
 
     Attributes:
         problems: How many random MDPs.
-        states: Of each.
+        states: Number of states of each MDP.
         features: Gibbs features, of very different sizes: a poorly scaled problem.
         iterations: Steps of each method.
     """

@@ -178,7 +178,7 @@ def table(results: dict[str, Any]) -> Table:
         "",
         "reached",
         "iterations",
-        "CPU ms a start",
+        "CPU ms per start",
         "best",
     )
     for name, problem in results["problems"].items():

@@ -37,7 +37,7 @@ class Config:
     """Settings.
 
     Attributes:
-        discount: Of the rewards.
+        discount: Discount of the rewards.
         move_first: Probability to leave the first state at the start; the first state is
             occupied 80 % of the time.
         iterations: Steps of each method.

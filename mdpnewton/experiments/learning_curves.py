@@ -24,7 +24,7 @@ def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
 
     Args:
         x: What the points of a curve are counted in.
-        runs: One row a run, one column a point.
+        runs: The values, with one row per run and one column per point.
     """
     runs = np.asarray(runs, float)
     if runs.ndim != 2 or runs.shape[1] != len(x):
@@ -55,7 +55,7 @@ def complete_runs(
 
     Args:
         runs: Each is made of all methods before the next begins.
-        names: Of the methods.
+        names: Names of the methods.
         search: Called with a name, the number of the run and how many searches are done.
     """
     found: dict[str, list[T]] = {name: [] for name in names}
@@ -79,7 +79,7 @@ def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     has no interval, and its ends are None.
 
     Args:
-        finals: One number a run for every method.
+        finals: One number per run for every method.
     """
     found: dict[str, dict[str, Any]] = {name: {} for name in finals}
     for first, second in combinations(finals, 2):
@@ -142,11 +142,11 @@ def trained_and_tested(
     Args:
         simulator: What to train on.
         method: A name in `TRAINING_METHODS`.
-        entropy: Of all randomness: the same for all methods, which are paired by it.
+        entropy: Random seed, the same for all methods, which are paired by it.
         transitions: Where training stops.
-        discount: Of the returns in the tests.
+        discount: Discount of the returns in the tests.
         largest: Limit of the step size, as in `train`.
-        episodes: In a test.
+        episodes: Number of episodes per test.
     """
     seed, test_seed = (
         int(number) for number in np.random.default_rng(entropy).integers(2**31, size=2)
@@ -177,7 +177,7 @@ def trained_summaries(
     """The summaries of several methods of training on one clock, and when they reach a level.
 
     Args:
-        runs: Of each method.
+        runs: The trainings of each method.
         transitions: Last point of the clock; a test counts from where it was made.
         level: A return that means success.
     """

@@ -111,7 +111,8 @@ class Config:
     Attributes:
         steps: "line search" or "fixed step".
         runs: Problems, each with its start, target and first parameters.
-        iterations: Of a method; beside a line search EM, which has none, gets three times as many.
+        iterations: Number of iterations of a method; beside a line search EM, which has none,
+            gets three times as many.
         links: N.
         horizon: H.
     """

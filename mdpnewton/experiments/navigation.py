@@ -47,7 +47,7 @@ class Row:
     Attributes:
         method: Its name in `METHODS`.
         baseline: Taken off the returns in the gradient.
-        size: Of every step, not normalised; tuned, see `Config`.
+        size: Size of every step, not normalised; tuned, see `Config`.
     """
 
     method: str
@@ -76,10 +76,10 @@ class Config:
     the return after 100 iterations; the page of the experiment lists what was tried.
 
     Attributes:
-        runs: Of each method.
-        iterations: Of each run; 50 trajectories each, 4,000 transitions.
-        practical_runs: Of the practical preset.
-        transitions: Of each of those.
+        runs: Number of runs of each method.
+        iterations: Number of iterations per run, each with 50 trajectories, 4,000 transitions.
+        practical_runs: Number of runs of the practical preset.
+        transitions: Number of transitions per practical run.
     """
 
     runs: int = 2
@@ -177,7 +177,7 @@ def gain_run(row: Row, entropy: list[int], iterations: int) -> list[float]:
 
     Args:
         row: What to run.
-        entropy: Of all randomness: start and keys, the same for all methods.
+        entropy: Random seed of start and keys, the same for all methods.
         iterations: How many.
     """
     rng = np.random.default_rng(entropy)

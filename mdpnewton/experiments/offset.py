@@ -39,7 +39,7 @@ class Config:
 
     Attributes:
         problems: How many random MDPs.
-        states: Of each.
+        states: Number of states of each MDP.
         offsets: How many constants to add, from -1 to 4; rewards lie in [0, 1].
         iterations: Steps of size 1 for the objective.
     """

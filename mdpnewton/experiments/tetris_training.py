@@ -25,10 +25,11 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method.
-        minutes: Of a run; what comes out depends on the machine. 0:
-        iterations: stop after so many.
-        fresh_games: Played greedily by the averaged weights of a run.
+        runs: Number of runs of each method.
+        minutes: Length of a run; what comes out depends on the machine. With 0, `iterations`
+            count.
+        iterations: Number of iterations per run, where `minutes` is 0.
+        fresh_games: Number of games that the averaged weights of a run play greedily.
         height: Rows.
         width: Columns.
         features: "bi" or "dt".
@@ -120,7 +121,7 @@ def _trained(
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Lines of the Gibbs policy against time, a line a run, and the fresh greedy games.
+    """Lines of the Gibbs policy against time, one line per run, and the fresh greedy games.
 
     With lower boards first, on a log scale: lines rise at every change of the board.
     """
@@ -135,7 +136,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
             axis.plot(x, one["lines"], color=color, lw=0.8, label=None if number else label)
             axis.plot(x[-1], one["greedy"], ".", color=color)
     axis.set_xlabel("seconds" if timed else "iteration")
-    axis.set_ylabel("lines a game (dots: greedy, fresh games)")
+    axis.set_ylabel("lines per game (dots: greedy, fresh games)")
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, practical search")
     if len(boards) > 1:
         axis.set_yscale("log")

@@ -41,7 +41,7 @@ class Restarts:
         method: Its name.
         w: The last parameters of every start, leading axis `starts`; always finite.
         objective: U at the start and after every iteration, (starts, iterations + 1).
-        seconds: Of processor time for all starts together, after every iteration.
+        seconds: Processor time of all starts together, after every iteration.
         residual: The largest that a linear solve left.
         interrupted: Whether Ctrl-C ended it.
     """
@@ -92,12 +92,12 @@ def search_controllers(
     its learning rate. The offset is the tight one, see `offset`.
 
     Args:
-        evaluator: Of the problem.
+        evaluator: The evaluator of the problem.
         policy: The controller.
         starts: Parameters with a leading axis, as `random_starts` gives.
         method: A method for controllers, or any other of `METHODS`; these go one start after the
             other.
-        iterations: Of every start, at most.
+        iterations: Maximum number of iterations per start.
         margin: The share of the range of values that the offset leaves on.
         learning_rate: Adam's.
         tolerance: Stop when no start has risen by this share in the last 20 iterations.

@@ -43,8 +43,8 @@ def train(
         environment: A Gymnasium id, "cartpole", "navigation", or a simulator.
         method: A name in `TRAINING_METHODS`.
         policy: "linear" or "rbf" in the observations, or "mlp", a network.
-        transitions: Stop when so many have been played; 25,000 if nothing is said.
-        iterations: Stop after so many.
+        transitions: Number of transitions after which it stops; 25,000 if nothing is said.
+        iterations: Number of iterations after which it stops.
         seed: Random seed.
         preset: The numbers.
         largest: Limit of the step size, in units of the method's direction. If not given it is
