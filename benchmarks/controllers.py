@@ -27,7 +27,7 @@ from rich.table import Table
 
 import mdpnewton as mn
 from mdpnewton.files.pomdp import load_pomdp
-from mdpnewton.methods.rows import row_direction
+from mdpnewton.methods import method_for
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:
@@ -42,11 +42,13 @@ def seconds(function: Callable[[], Any], repeats: int) -> float:
 
 
 def closed_form(evaluator: mn.ControllerEvaluator, policy: Any) -> Callable[[Any], Any]:
+    method = method_for("second_gauss_newton", "controller")
+
     @jax.jit
     def rows(w: Any) -> Any:
         tables = policy.tables(w)
         values, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
-        ahead, _ = row_direction("second_gauss_newton", tables, values, used, 0.0)
+        ahead, _ = method.direct(tables, values, used, 0.0)
         return policy.flattened(ahead)
 
     return rows

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdpnewton.methods import row_named
+
 Options = dict[str, Any]
 
 OURS, DISCOUNT = "mdpnewton", 0.99
@@ -90,7 +92,7 @@ TASKS = (
     Task("CartPole-v1", "CartPole-v1", goal=475.0, budget=20_000, episodes=5, more_seeds=15),
 )
 LEARNERS = (
-    Learner(OURS, "tab:blue"),
+    Learner(OURS, row_named("second_gauss_newton").color),
     Learner(
         "PPO",
         "tab:orange",

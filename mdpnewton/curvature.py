@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Scalar
 
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, WeightedPairs
-from mdpnewton.forms import FORMS, Form
+from mdpnewton.forms import Form, form_named
 from mdpnewton.policies import Policy
 
 
@@ -271,16 +271,11 @@ def curvature(policy: Policy, w: PyTree, pairs: Evaluation, form: str | Form) ->
         A `Curvature`, or a `Matrix` if it was accumulated.
     """
     if isinstance(pairs, AccumulatedMatrices):
-        return pairs.matrix(w, str(form))
-    if isinstance(form, str):
-        if form not in FORMS:
-            raise ValueError(
-                f"`curvature(form=...)` knows {', '.join(FORMS)}, got {form!r}; or pass a "
-                f"`Form(weights, hessian, outer, output)`."
-            )
-        form = FORMS[form]
+        return pairs.matrix(w, form)
+    form = form_named("curvature", form)
     weights = pairs.weights(form.weights, squares=form.outer != 0)
-    h, o, g = _products(form[1:], (weights, weights, weights.sum(axis=1)))
+    factors = (form.hessian, form.outer, form.output)
+    h, o, g = _products(factors, (weights, weights, weights.sum(axis=1)))
     return Curvature(
         policy=policy,
         w=w,
@@ -290,7 +285,7 @@ def curvature(policy: Policy, w: PyTree, pairs: Evaluation, form: str | Form) ->
         outer=o,
         output=g,
         complete=pairs.complete,
-        parts=frozenset(part for part in form._fields[1:] if getattr(form, part)),
+        parts=frozenset(part for part, factor in form.terms.items() if factor),
     )
 
 

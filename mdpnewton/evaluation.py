@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.forms import FORMS, Form
 from mdpnewton.models.closed_loop import ClosedLoop
 
 
@@ -197,15 +198,15 @@ class AccumulatedMatrices(eqx.Module):
     decisions: float = 1.0
     stage: int = eqx.field(static=True, default=0)
 
-    def matrix(self, w: Float[Array, " n"], form: str) -> Matrix | MatrixDiagonal:
-        """The matrix of that name, or what was accumulated of it."""
-        if form not in self.matrices:
-            raise ValueError(
-                f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
-                f"simulator adds up matrices in place of pairs; use a method that needs those."
-            )
-        entries = self.matrices[form]
-        return Matrix(w, entries) if entries.ndim == 2 else MatrixDiagonal(w, entries)
+    def matrix(self, w: Float[Array, " n"], form: str | Form) -> Matrix | MatrixDiagonal:
+        """The matrix of that name, or of a form that equals the row of one of the names."""
+        for name, entries in self.matrices.items():
+            if form in (name, FORMS.get(name)):
+                return Matrix(w, entries) if entries.ndim == 2 else MatrixDiagonal(w, entries)
+        raise ValueError(
+            f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
+            f"simulator adds up matrices in place of pairs; use a method that needs those."
+        )
 
 
 Evaluation = WeightedPairs | AccumulatedMatrices

@@ -11,7 +11,8 @@ from jax.flatten_util import ravel_pytree
 from scipy import sparse
 
 import mdpnewton as mn
-from mdpnewton.methods.rows import ROW_METHODS, row_direction, row_offset
+from mdpnewton.methods import method_for, names
+from mdpnewton.methods.rows import row_offset
 from mdpnewton.policies.controller import Tables
 
 
@@ -155,8 +156,8 @@ def test_rows_in_closed_form_are_the_directions_of_the_library(lowest, first):
         "block_second_gauss_newton": mn.Block(),
         "diagonal_second_gauss_newton": mn.Diagonal(),
     }
-    for name in ROW_METHODS:
-        ahead, _ = row_direction(name, tables, values, used, 0.2)
+    for name in names("controller"):
+        ahead, _ = method_for(name, "controller").direct(tables, values, used, 0.2)
         method = mn.Precondition("H2", damped[name], shift) if name in damped else name
         at = pairs
         if name == "adam":
@@ -256,7 +257,7 @@ def test_sampled_estimates_agree_with_exact_ones():
     assert (np.abs(np.mean(samples, axis=0) - expected) <= 4 * error + 2e-4).all()
 
 
-@pytest.mark.parametrize("method", ROW_METHODS)
+@pytest.mark.parametrize("method", names("controller"))
 def test_every_row_method_rises_from_every_start(method):
     _, evaluator, policy, _ = problem(6, nodes=2, lowest=-0.5)
     starts = mn.random_starts(policy, 0, 4)

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mdpnewton.cli.methods import DEFAULT, HELP, check_method
+
 
 def add_commands(commands: Any) -> None:
     """The command."""
@@ -12,12 +14,7 @@ def add_commands(commands: Any) -> None:
         "model", metavar="FILE.pomdp", help="a file, or the name of a shipped problem, as tiger"
     )
     solving.add_argument("--nodes", type=int, default=5, help="of the controller (default: 5)")
-    solving.add_argument(
-        "--method",
-        default="second_gauss_newton",
-        help="also expectation_maximization, natural, steepest, adam, first_gauss_newton, newton, "
-        "and the others of the library (default: second_gauss_newton)",
-    )
+    solving.add_argument("--method", default=DEFAULT, help=HELP)
     solving.add_argument(
         "--restarts", type=int, default=20, help="random controllers to start from (default: 20)"
     )
@@ -36,6 +33,7 @@ def _solve(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
     if options.seed < 0:
         raise ValueError(f"--seed must not be negative, got {options.seed}")
+    check_method(options.method, "controller", "exact")
     from mdpnewton.evaluators import ControllerEvaluator, random_starts
     from mdpnewton.files.controllers import observation_labels, save_controller
     from mdpnewton.files.folder import prepare, to_json, write_run

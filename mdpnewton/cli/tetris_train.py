@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from mdpnewton.cli.methods import DEFAULT, HELP, check_method
+
 FINAL_GAMES = 1000
 FINAL_PIECES = 100_000_000  # of the last games: fewer of them where they are long
 
@@ -18,9 +20,7 @@ def add_command(actions: Any) -> None:
     training.add_argument(
         "--iterations", type=int, help="in place of minutes: the same bits on every machine"
     )
-    training.add_argument(
-        "--method", choices=("second_gauss_newton", "natural"), default="second_gauss_newton"
-    )
+    training.add_argument("--method", default=DEFAULT, help=HELP)
     training.add_argument(
         "--start", type=Path, metavar="FILE.json", help="weights to go on from, as of another board"
     )
@@ -44,6 +44,7 @@ def _train(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} must be at least 1, got {value}")
     if options.seed < 0:
         raise ValueError(f"--seed must not be negative, got {options.seed}")
+    check_method(options.method, "tetris")
     import numpy as np
 
     from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start

@@ -7,15 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mdpnewton.cli.methods import DEFAULT, HELP, check_method
+
 POLICIES = ("linear", "rbf", "mlp")
-METHODS = (
-    "second_gauss_newton",
-    "raw_second_gauss_newton",
-    "natural",
-    "first_gauss_newton",
-    "steepest",
-    "random",
-)
 FINAL_EPISODES = 20
 
 
@@ -27,7 +21,7 @@ def add_commands(commands: Any) -> None:
         metavar="ENV",
         help="a Gymnasium id, module:Id-v0 to import the module first, or cartpole, navigation",
     )
-    training.add_argument("--method", choices=METHODS, default=METHODS[0])
+    training.add_argument("--method", default=DEFAULT, help=HELP)
     training.add_argument("--policy", choices=POLICIES, default="rbf")
     training.add_argument("--iterations", type=int, help="stop after so many")
     training.add_argument(
@@ -54,6 +48,7 @@ def _train(options: argparse.Namespace) -> None:
     _positive(options, "iterations", "transitions")
     if options.seed < 0:
         raise ValueError(f"--seed must not be negative, got {options.seed}")
+    check_method(options.method, "network" if options.policy == "mlp" else "sampled")
     from mdpnewton.environments.names import simulator_of
     from mdpnewton.files.folder import prepare
     from mdpnewton.files.states import save_state

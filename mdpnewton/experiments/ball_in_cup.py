@@ -21,11 +21,12 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
 
 CMA = "cma_es"
+PEERS: Looks = {CMA: Look("CMA-ES", "tab:gray")}
 After = Callable[[float, np.ndarray], None]  # called after an update: samples' reward, new mean
 EVERY = 5  # the mean is played after every fifth update
 FINE = 0.001  # seconds per step when a mean that caught is played again
@@ -111,7 +112,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     total, caught = config.runs * len(names), dict.fromkeys(names, 0)
 
     def searched(name: str, number: int, done: int) -> Run:
-        progress(done, total, f"{LABELS[name]}, {caught[name]} of {number} caught")
+        progress(done, total, f"{look(name, PEERS).label}, {caught[name]} of {number} caught")
         one = _searched(config, name, game, start, seed + number)
         caught[name] += one.caught[-1]
         return one
@@ -240,10 +241,11 @@ def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """Figure 8b: the reward against updates; and the share of runs whose mean catches."""
     figure, axes = new_figure(1, 2)
-    draw_curves(axes[0], results["methods"])
+    draw_curves(axes[0], results["methods"], variants=PEERS)
     for name, found in results["methods"].items():
         curve = found["share_curve"]
-        axes[1].plot(curve["x"], curve["mean"], color=COLORS[name], label=LABELS[name])
+        label, color = look(name, PEERS)
+        axes[1].plot(curve["x"], curve["mean"], color=color, label=label)
     axes[0].set_ylabel("reward of the samples")
     axes[1].set_ylabel("share of runs whose mean catches")
     axes[1].set_ylim(-0.02, 1.02)
@@ -270,7 +272,7 @@ def table(results: dict[str, Any]) -> Table:
     for name, found in results["methods"].items():
         low, high = found["share_interval"]
         shown.add_row(
-            LABELS[name],
+            look(name, PEERS).label,
             f"{found['caught']}/{found['runs']}",
             f"{100 * low:.0f}-{100 * high:.0f}",
             f"{found['caught_again_at_1_ms']}/{found['caught']}",
@@ -280,7 +282,7 @@ def table(results: dict[str, Any]) -> Table:
         )
     start = results["start"]
     shown.caption = (
-        f"p: Fisher's exact test against {LABELS[results['reference']]}. The start "
+        f"p: Fisher's exact test against {look(results['reference'], PEERS).label}. The start "
         f"{'catches' if start['caught'] else 'does not catch'}."
     )
     return shown
@@ -292,7 +294,8 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
     from mdpnewton.report.ball_in_cup import save_attempts
 
     shown = results["shown"]
-    attempts = {"first attempt": shown["start"], LABELS[shown["method"]]: shown["weights"]}
+    best = look(shown["method"], PEERS).label
+    attempts = {"first attempt": shown["start"], best: shown["weights"]}
     strip, film = folder / "attempts.png", folder / "attempts.gif"
     try:
         save_attempts(strip, film, {name: np.array(weights) for name, weights in attempts.items()})

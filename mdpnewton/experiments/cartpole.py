@@ -20,6 +20,7 @@ from mdpnewton.domains.cartpole import DISCOUNT, CartPole
 from mdpnewton.evaluators.compatible import CompatibleCritic, ValueWeight
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
+    PRESET,
     add_rows,
     draw_curves,
     paired_differences,
@@ -30,7 +31,7 @@ from mdpnewton.experiments.learning_curves import (
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
-from mdpnewton.report.figures import new_figure
+from mdpnewton.report.figures import Look, Looks, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SteepestDescent
 from mdpnewton.steps import Decay, KeepIfBetter
@@ -68,6 +69,10 @@ LITERAL = {
     "second_gauss_newton": Row(Precondition("H2", SOLVER), 16.0),
     "random": Row(RandomDirection(), 1024.0),
     "monte_carlo_second_gauss_newton": Row(Precondition("H2", SOLVER), 64.0, "monte_carlo"),
+}
+VARIANTS: Looks = {
+    **PRESET,
+    "monte_carlo_second_gauss_newton": Look("second Gauss-Newton, Monte Carlo", "navy"),
 }
 # Rows of the practical part, each with its method of `train`. The step limit of the natural
 # gradient was tuned for this problem (none, 2, 4, 8; seeds 0 to 5). The page of the experiment
@@ -174,8 +179,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """The literal part as in Figure 4a, and the practical part beside it."""
     figure, axes = new_figure(1, 2, sharey=True)
     literal, practical = _parts(results)
-    draw_curves(axes[0], literal, unit=1000)
-    draw_curves(axes[1], practical, PREFIX, unit=1000)
+    draw_curves(axes[0], literal, unit=1000, variants=VARIANTS)
+    draw_curves(axes[1], practical, PREFIX, 1000, VARIANTS)
     axes[0].set_title("the paper's actor-critic")
     axes[1].set_title("practical preset, several directions")
     for axis in axes:
@@ -206,9 +211,9 @@ def table(results: dict[str, Any]) -> Table:
 
     literal, practical = _parts(results)
     differences = results["differences"]
-    add_rows(shown, literal, differences, "random", more=more)
+    add_rows(shown, literal, differences, "random", more=more, variants=VARIANTS)
     shown.add_section()
-    add_rows(shown, practical, differences, "practical", PREFIX, more)
+    add_rows(shown, practical, differences, "practical", PREFIX, more, VARIANTS)
     shown.caption = (
         "Differences to the random direction (above) and to the practical preset (below)."
     )

@@ -19,7 +19,7 @@ from mdpnewton.experiments.learning_curves import (
 )
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
-from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import StepRule, StrongWolfe
 
@@ -105,7 +105,7 @@ def table(results: dict[str, Any]) -> Table:
         text = f"{np.median(reached):g} (median)" if reached else "never"
         if reached and len(reached) < len(needed):
             text = f"{text}, {len(reached)} of {len(needed)} runs"
-        shown.add_row(LABELS[method], shown_final(found, 3), text)
+        shown.add_row(look(method).label, shown_final(found, 3), text)
     return shown
 
 

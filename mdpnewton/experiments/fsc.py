@@ -12,7 +12,7 @@ from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import first_reaching
 from mdpnewton.files.pomdp import load_pomdp
 from mdpnewton.models.pomdp import optimal_value
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.controllers import Restarts, search_controllers
 
@@ -32,13 +32,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "natural": {},
     "steepest": {},
     "adam": {"learning_rate": 0.3},
-}
-SHORT = {
-    "block_second_gauss_newton": "Gauss-Newton",
-    "expectation_maximization": "EM",
-    "natural": "natural",
-    "steepest": "steepest",
-    "adam": "Adam",
 }
 LEVEL = 0.95  # of the best value
 
@@ -156,8 +149,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     for axis, (name, problem) in zip(axes.flat, problems.items(), strict=False):
         for method, found in problem["methods"].items():
             x = np.array(found["curve"]["x"]) + 1
-            color = COLORS[method]
-            axis.plot(x, found["curve"]["median"], color=color, label=LABELS[method])
+            label, color = look(method)
+            axis.plot(x, found["curve"]["median"], color=color, label=label)
             axis.fill_between(
                 x, found["curve"]["low"], found["curve"]["high"], color=color, alpha=0.15, lw=0
             )
@@ -194,7 +187,7 @@ def table(results: dict[str, Any]) -> Table:
         shown.add_row(f"[b]{name}[/b]", "", "", "", optimum)
         for method, found in problem["methods"].items():
             shown.add_row(
-                SHORT[method],
+                look(method).label,
                 f"{found['reached']}/{len(found['finals'])}",
                 _range(quartiles(found["iterations_to_95_percent"]), 1),
                 _range(quartiles(found["seconds_to_95_percent"]), 1000),

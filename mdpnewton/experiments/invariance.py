@@ -17,7 +17,7 @@ from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.loop import search
 from mdpnewton.policies import Reparametrized
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import Constant
 
@@ -112,8 +112,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
             first = np.array(results["traces"]["original"][method])
             second = np.array(results["traces"][kind][method])
             size = 9 if method.startswith("diagonal") else 5  # they cover the full methods
-            style: dict[str, Any] = {"color": COLORS[method], "lw": 0.8}
-            axis.plot(*first.T, "-s", mfc="none", ms=size, label=LABELS[method], **style)
+            style: dict[str, Any] = {"color": look(method).color, "lw": 0.8}
+            axis.plot(*first.T, "-s", mfc="none", ms=size, label=look(method).label, **style)
             axis.plot(*second.T, ":*", ms=0.7 * size, **style)
         axis.set_xlim(low[0] - margin[0], high[0] + margin[0])
         axis.set_ylim(low[1] - margin[1], high[1] + margin[1])
@@ -130,7 +130,7 @@ def table(results: dict[str, Any]) -> Table:
     title = "Largest relative distance between a trace and its mapped twin"
     shown = new_table(title, "method", "after rescaling", "after a linear map")
     for method, found in results["distance"].items():
-        shown.add_row(LABELS[method], f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
+        shown.add_row(look(method).label, f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
     return shown
 
 

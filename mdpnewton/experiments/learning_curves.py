@@ -9,13 +9,14 @@ import numpy as np
 from rich.table import Table
 from scipy.stats import t as student
 
-from mdpnewton.report.figures import COLORS, LABELS
+from mdpnewton.report.figures import Look, Looks, look
 from mdpnewton.simulators import CompiledSimulator
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import train
 
 CONFIDENCE = 0.95
 FRESH = 1_000_000  # added to the seed for games that no search has seen
+PRESET: Looks = {"practical": Look("practical preset", "tab:orange")}  # `train` as it is
 T = TypeVar("T")
 
 
@@ -211,21 +212,28 @@ def trained_summaries(
     return found
 
 
-def draw_curves(axis: Any, methods: Mapping[str, Any], prefix: str = "", unit: float = 1) -> None:
-    """Mean curves with a band of one standard error, in the colours of the methods.
+def draw_curves(
+    axis: Any,
+    methods: Mapping[str, Any],
+    prefix: str = "",
+    unit: float = 1,
+    variants: Looks | None = None,
+) -> None:
+    """Mean curves with bands of one standard error, in the colours of the methods.
 
     Args:
         axis: Axis to draw on.
         methods: Summary of each method, by name.
         prefix: Prefix to remove from a name before its colour and label are looked up.
         unit: Length of one unit of the horizontal axis, in units of x.
+        variants: Labels and colours of names that are not methods.
     """
     for name, found in methods.items():
-        method = name.removeprefix(prefix)
+        label, color = look(name.removeprefix(prefix), variants)
         x, mean, error = (np.array(found["curve"][k]) for k in ("x", "mean", "stderr"))
         x = x / unit
-        axis.plot(x, mean, color=COLORS[method], label=LABELS[method])
-        axis.fill_between(x, mean - error, mean + error, color=COLORS[method], alpha=0.2, lw=0)
+        axis.plot(x, mean, color=color, label=label)
+        axis.fill_between(x, mean - error, mean + error, color=color, alpha=0.2, lw=0)
 
 
 def shown_final(found: Mapping[str, Any], digits: int = 1) -> str:
@@ -251,8 +259,10 @@ def add_rows(
     reference: str,
     prefix: str = "",
     more: Callable[[Mapping[str, Any]], Iterable[str]] = lambda _: (),
+    variants: Looks | None = None,
 ) -> None:
     """Add one row per method: its final value, the paired difference to the reference, and more."""
     for name, found in methods.items():
         gap = shown_difference(differences.get(name, {}).get(reference))
-        table.add_row(LABELS[name.removeprefix(prefix)], shown_final(found), gap, *more(found))
+        label = look(name.removeprefix(prefix), variants).label
+        table.add_row(label, shown_final(found), gap, *more(found))

@@ -29,7 +29,7 @@ from mdpnewton.experiments.learning_curves import (
 )
 from mdpnewton.experiments.timed_search import Way, timed_search
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
-from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SolveReport
 from mdpnewton.steps import Constant, StepRule, StrongWolfe
@@ -91,6 +91,16 @@ ROWS = {
         "expectation_maximization": Row(EM, Constant(1.0)),
         "natural_30": Row("natural", Constant(30.0), logarithm=False),
     },
+}
+VARIANTS: Looks = {
+    "log_second_gauss_newton": Look("second Gauss-Newton on log U", "deepskyblue"),
+    "log_natural": Look("natural gradient on log U", "darkkhaki"),
+    "log_steepest": Look("steepest ascent on log U", "lightgreen"),
+    "second_gauss_newton_10": Look("second Gauss-Newton, step 10", "deepskyblue"),
+    "second_gauss_newton_30": Look("second Gauss-Newton, step 30", "tab:blue"),
+    "second_gauss_newton_100": Look("second Gauss-Newton, step 100", "navy"),
+    "natural_30": Look("natural gradient, step 30", "tab:olive"),
+    "long_mean_30": Look("mean step 30, EM's sigma", "tab:orange"),
 }
 
 
@@ -225,9 +235,9 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """Figure 6: shares of the best reward against iterations, and against time."""
     figure, axes = new_figure(1, 2, sharey=True)
     methods = results["methods"]
-    draw_curves(axes[0], methods)
+    draw_curves(axes[0], methods, variants=VARIANTS)
     timed = {name: {"curve": found["time_curve"]} for name, found in methods.items()}
-    draw_curves(axes[1], timed)
+    draw_curves(axes[1], timed, variants=VARIANTS)
     axes[0].set_xlabel("iteration")
     axes[1].set_xlabel("seconds of processor time")
     axes[0].set_ylabel("share of the best reward")
@@ -256,7 +266,7 @@ def table(results: dict[str, Any]) -> Table:
     shown.columns[0].min_width = 16
     for name, found in results["methods"].items():
         shown.add_row(
-            LABELS[name],
+            look(name, VARIANTS).label,
             shown_final(found, 2),
             _needed(found["iterations_to_90_percent"]),
             _needed(found["iterations_to_95_percent"]),

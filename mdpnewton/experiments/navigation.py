@@ -16,6 +16,7 @@ from mdpnewton.evaluators import MonteCarlo
 from mdpnewton.evaluators.episodic import Baseline
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
+    PRESET,
     add_rows,
     draw_curves,
     paired_differences,
@@ -130,8 +131,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     figure, axes = new_figure(1, 2, sharey=True)
     without, with_baseline, practical = _parts(results)
     del without[CHECK]
-    draw_curves(axes[0], {**without, **practical}, unit=1000)
-    draw_curves(axes[1], {**with_baseline, **practical}, PREFIX, unit=1000)
+    draw_curves(axes[0], {**without, **practical}, unit=1000, variants=PRESET)
+    draw_curves(axes[1], {**with_baseline, **practical}, PREFIX, 1000, PRESET)
     axes[0].set_title("without a baseline")
     axes[1].set_title("with a baseline for every time step")
     for axis in axes:
@@ -168,7 +169,7 @@ def table(results: dict[str, Any]) -> Table:
     shown.add_section()
     add_rows(shown, with_baseline, differences, PREFIX + "natural", PREFIX, size)
     shown.add_section()
-    add_rows(shown, practical, differences, "natural", more=size)
+    add_rows(shown, practical, differences, "natural", more=size, variants=PRESET)
     shown.caption = "Sections: without a baseline, with one for every time step, practical preset."
     return shown
 

@@ -16,7 +16,7 @@ from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import TabularSoftmax
-from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense
 
@@ -26,17 +26,10 @@ METHODS: dict[str, Method] = {
     "wide_offset": Precondition("H2", fisher_damping=TightOffset(1.0)),
     "natural": Precondition("fisher", Dense()),
 }
-LABELS = {
-    "raw": "no offset",
-    "tight_offset": "tight offset, margin 0.2",
-    "wide_offset": "tight offset, margin 1",
-    "natural": "natural gradient",
-}
-SHADES = {
-    "raw": "tab:orange",
-    "tight_offset": COLORS["second_gauss_newton"],
-    "wide_offset": "tab:cyan",
-    "natural": COLORS["natural"],
+VARIANTS: Looks = {
+    "raw": Look("no offset", "tab:orange"),
+    "tight_offset": Look("tight offset, margin 0.2", look("second_gauss_newton").color),
+    "wide_offset": Look("tight offset, margin 1", "tab:cyan"),
 }
 
 
@@ -91,7 +84,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     for axis, part in zip(axes, ("lengths", "methods"), strict=True):
         for name, found in results[part].items():
             x, mean = np.array(found["curve"]["x"]), np.array(found["curve"]["mean"])
-            axis.plot(x, mean, color=SHADES[name], label=LABELS[name])
+            label, color = look(name, VARIANTS)
+            axis.plot(x, mean, color=color, label=label)
         axis.set_xlabel("added to every reward")
     axes[0].set_yscale("log")
     axes[0].set_ylabel("length of the first step")
@@ -111,7 +105,7 @@ def table(results: dict[str, Any]) -> Table:
     )
     for name, found in results["methods"].items():
         numbers = [f"{found['curve']['mean'][n]:.3f}" for n in shown_at]
-        shown.add_row(LABELS[name], *numbers)
+        shown.add_row(look(name, VARIANTS).label, *numbers)
     return shown
 
 

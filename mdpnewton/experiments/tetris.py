@@ -23,8 +23,8 @@ from mdpnewton.experiments.learning_curves import (
     summary,
 )
 from mdpnewton.loop import Record, search
-from mdpnewton.methods import Method, Precondition, Steepest
-from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
@@ -79,17 +79,12 @@ SCALES = {
 
 def method_of(name: str, damping: float) -> Method:
     """The method of that name with the experiment's damping."""
-    dense = Dense(relative_ridge=damping)
-    known = {
-        "steepest": Steepest(),
-        "natural": Precondition("fisher", dense),
-        "diagonal_second_gauss_newton": Precondition("H2", Diagonal(relative_ridge=damping)),
-        "second_gauss_newton": Precondition("H2", dense),
-        FIRST: Precondition("A1+A2", dense),
-    }
+    known = (*names("tetris"), FIRST)
     if name not in known:
         raise ValueError(f"--set methods={name}: choose from {', '.join(known)}")
-    return known[name]
+    if name == FIRST:  # it needs H1, which only this experiment's rule can add up
+        return Precondition("A1+A2", Dense(relative_ridge=damping))
+    return method_for(name, "tetris", Settings(damping=damping))
 
 
 def reads_diagonals(method: Method) -> bool:
@@ -121,7 +116,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     def searched(name: str, number: int, before: int) -> dict[str, Any]:
         def show(record: Record, w: Any) -> None:
             done = before * config.iterations + record.iteration + 1
-            progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
+            progress(done, total, f"{look(name).label}, {record.objective:.0f} lines")
 
         rule = RecurrentBoard(h1=name == FIRST)
         return _searched(config, policy, start, methods[name], rule, seed + number, show)
@@ -231,7 +226,7 @@ def table(results: dict[str, Any]) -> Table:
     )
     for name, found in results["methods"].items():
         shown.add_row(
-            LABELS[name],
+            look(name).label,
             *(
                 f"{x['mean']:,.0f} ± {x['stderr']:,.0f}"
                 for x in (found["fresh"], found["fresh_greedy"])

@@ -16,9 +16,9 @@ from mdpnewton.experiments.learning_curves import (
     paired_differences,
     shown_difference,
 )
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.training.tetris import METHODS, Iteration, train_tetris
+from mdpnewton.training.tetris import Iteration, train_tetris
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Config:
     height: int = 10
     width: int = 10
     features: str = "bi"
-    methods: str = ",".join(METHODS)
+    methods: str = "second_gauss_newton,natural"
     threads: int = 2
 
 
@@ -64,7 +64,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
     def search(name: str, number: int, done: int) -> dict[str, Any]:
         def show(one: Iteration) -> None:
-            progress(done, total, f"{LABELS[name]}, {one.height} rows, {one.lines:,.0f} lines")
+            progress(done, total, f"{look(name).label}, {one.height} rows, {one.lines:,.0f} lines")
 
         return _trained(config, policy, name, seed + number, show)
 
@@ -134,9 +134,9 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
         for number, one in enumerate(found["runs"]):
             boards.update(one["rows"])
             x = one["seconds"] if timed else range(1, 1 + one["iterations"])
-            label = LABELS[name] if not number else None
-            axis.plot(x, one["lines"], color=COLORS[name], lw=0.8, label=label)
-            axis.plot(x[-1], one["greedy"], ".", color=COLORS[name])
+            label, color = look(name)
+            axis.plot(x, one["lines"], color=color, lw=0.8, label=None if number else label)
+            axis.plot(x[-1], one["greedy"], ".", color=color)
     axis.set_xlabel("seconds" if timed else "iteration")
     axis.set_ylabel("lines per game (dots: greedy, fresh games)")
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, practical search")
@@ -161,7 +161,7 @@ def table(results: dict[str, Any]) -> Table:
     first = next(iter(results["methods"]))
     for name, found in results["methods"].items():
         shown.add_row(
-            LABELS[name],
+            look(name).label,
             f"{found['mean']:,.0f} ± {found['stderr']:,.0f}",
             f"{found['least']:,.0f}",
             shown_difference(results["differences"].get(name, {}).get(first)),

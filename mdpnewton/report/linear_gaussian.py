@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 from mdpnewton.analysis.linear_gaussian import LinearGaussianAnalysis
-from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.report.figures import look, new_figure
 
 ROUND_OFF = 1e-15
 LINES = 8  # maximum number of components of the state in a picture
@@ -93,8 +93,8 @@ def _draw_states(axis: Axes, analysis: LinearGaussianAnalysis) -> None:
 def _draw_spectra(axis: Axes, analysis: LinearGaussianAnalysis) -> None:
     """Draw eigenvalues in descending order, without zeros up to round-off, on a log axis."""
     for name, sign, label, color in (
-        ("H2_theta_block", -1, "-H2 / U", COLORS["second_gauss_newton"]),
-        ("fisher_theta_block", 1, "Fisher", COLORS["natural"]),
+        ("H2_theta_block", -1, "-H2 / U", look("second_gauss_newton").color),
+        ("fisher_theta_block", 1, "Fisher", look("natural").color),
     ):
         values = np.sort(sign * analysis.spectra[name].values)[::-1]
         kept = values > ROUND_OFF * values[0]

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.report.figures import look, new_figure
 
 
 def as_metrics(progress: Any) -> dict[str, Any]:
@@ -50,8 +50,7 @@ def draw_training(
     axis.plot(x, returns, ".", color="0.6", label="batch")
     if len(returns) >= 5:
         smooth = np.convolve(returns, np.ones(5) / 5, "valid")
-        color = COLORS.get(method, "tab:blue")
-        axis.plot(x[4:], smooth, color=color, label="mean of five batches")
+        axis.plot(x[4:], smooth, color=look(method).color, label="mean of five batches")
     axis.set_xlabel(counted)
     axis.set_ylabel(shown)
     axis.set_title(f"{environment}, {method.replace('_', ' ')}")

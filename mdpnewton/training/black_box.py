@@ -1,6 +1,6 @@
 """Black-box optimisation: a Gaussian over points climbs any function with the paper's methods."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, get_args
@@ -15,33 +15,13 @@ from mdpnewton.checks import choice, flag, instance, number, refuse, whole
 from mdpnewton.evaluators.bandit import Bandit, Weighting
 from mdpnewton.evaluators.shaping import Shaping, checked_shaping, rank_utilities
 from mdpnewton.loop import Record, search
-from mdpnewton.methods import (
-    METHODS,
-    BlockwiseMaximization,
-    Guarded,
-    Method,
-    Precondition,
-    Steepest,
-)
+from mdpnewton.methods import Method, MethodsOf, Settings, method_for
 from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
-from mdpnewton.solve import Block
 from mdpnewton.steps import Constant, StepRule
 
-# The Fisher matrix of the outputs is exact here, because the policy sees no state.
-BLACK_BOX_METHODS: dict[str, Method] = {
-    "second_gauss_newton": METHODS["block_second_gauss_newton"],
-    "expectation_maximization": METHODS["expectation_maximization"],
-    "blockwise_expectation_maximization": BlockwiseMaximization(),
-    "natural": Precondition("generalized_fisher", Block()),
-    "steepest": Steepest(),
-    "first_gauss_newton": METHODS["block_first_gauss_newton"],
-}
-_UNGUARDED = (
-    "second_gauss_newton",
-    "expectation_maximization",
-    "blockwise_expectation_maximization",
-)
+# Their directions as they are; `maximize` guards those that may take a sigma to zero.
+BLACK_BOX_METHODS: Mapping[str, Method] = MethodsOf("bandit")
 
 
 @dataclass(frozen=True)
@@ -272,8 +252,12 @@ def _negated(generation: Generation) -> Generation:
 def _method(method: str | Method, size: float) -> Method:
     if isinstance(method, Method):
         return method
-    found = BLACK_BOX_METHODS[method]
-    return found if method in _UNGUARDED else Guarded(found, size)
+    if method not in BLACK_BOX_METHODS:
+        raise ValueError(
+            f"`maximize(method=...)` knows {', '.join(BLACK_BOX_METHODS)}, got {method!r}."
+        )
+    found: Method = method_for(method, "bandit", Settings(size=size))
+    return found
 
 
 def _one_by_one(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -21,8 +21,8 @@ from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluators import ControllerEvaluator, FiniteEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
 from mdpnewton.loop import search
-from mdpnewton.methods import METHODS
-from mdpnewton.methods.rows import ROW_METHODS, row_direction
+from mdpnewton.methods import Precondition, method_for, names
+from mdpnewton.methods.rows import RowMethod
 from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.models.pomdp.product import product_mdp
 from mdpnewton.policies import FiniteStateController
@@ -97,7 +97,8 @@ def search_controllers(
         evaluator: Evaluator of the problem.
         policy: The controller.
         starts: Initial parameters with a leading axis, as `random_starts` gives them.
-        method: One of `ROW_METHODS`, or any of `METHODS`.
+        method: A method that applies in "controller", or any of `METHODS`, which run for one start
+            after the other.
         iterations: Maximum number of iterations per start.
         margin: Share of the range of values that the offset leaves on.
         learning_rate: Learning rate of Adam.
@@ -111,9 +112,9 @@ def search_controllers(
     number(call, "margin", margin, least=0)
     number(call, "learning_rate", learning_rate, above=0)
     number(call, "tolerance", tolerance, least=0)
-    if method not in ROW_METHODS:
+    if method not in names("controller"):
         return _one_by_one(evaluator, policy, starts, method, iterations, progress)
-    rules = _Rules(method, margin, learning_rate)
+    rules = _Rules(method_for(method, "controller"), margin, learning_rate)
     began = process_time()
     with evaluator.chain.threads(policy.nodes):
         state = jax.block_until_ready(_begun(evaluator.chain, policy, starts, rules))
@@ -134,7 +135,7 @@ def search_controllers(
             found += list(rows)
             if progress is not None:
                 progress(len(found) - 1, iterations, float(rows[-1].max()))
-            if (gained <= tolerance * np.abs(rows[-1])).all() and method != "adam":
+            if (gained <= tolerance * np.abs(rows[-1])).all() and rules.rows.pace != "adam":
                 break
     except KeyboardInterrupt:
         interrupted = True
@@ -161,14 +162,14 @@ def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
 class _Rules(eqx.Module):
     """The settings that are fixed during a search."""
 
-    method: str = eqx.field(static=True)
+    rows: RowMethod = eqx.field(static=True)
     margin: float = eqx.field(static=True)
     learning_rate: float = eqx.field(static=True)
 
     @property
     def optimizer(self) -> Any:
         """Adam, or None for a method with its own direction."""
-        return optax.adam(self.learning_rate) if self.method == "adam" else None
+        return optax.adam(self.learning_rate) if self.rows.pace == "adam" else None
 
 
 @eqx.filter_jit
@@ -201,7 +202,7 @@ def _advanced(
 def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state: State) -> State:
     tables, here = policy.tables(state.w), state.closed
     values, used = chain.earned(tables, here)
-    ahead, gradient = row_direction(rules.method, tables, values, used, rules.margin)
+    ahead, gradient = rules.rows.direct(tables, values, used, rules.margin)
     slope = sum(jnp.sum(d * g) for d, g in zip(ahead, gradient, strict=True))
     direction, memory = policy.flattened(ahead), state.memory
     if (optimizer := rules.optimizer) is not None:
@@ -215,7 +216,7 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     def tried(size: Array) -> tuple[Array, Closed]:
         return size, chain.closed(policy.tables(moved(size)))
 
-    if rules.method in ("expectation_maximization", "adam"):
+    if rules.rows.pace != "searched":
         size, there = tried(jnp.array(1.0))
         kept = jnp.isfinite(there.objective)
     else:
@@ -240,7 +241,8 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
 
 
 def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Any:
-    if method in ("newton", "conjugate_gradient_newton"):
+    made = method_for(method, "exact")
+    if isinstance(made, Precondition) and made.curvature == "hessian":
         product = product_mdp(pomdp, nodes)  # it knows grad V in every state
         entries = product.reward.size * size
         if entries > SCORES:
@@ -260,9 +262,9 @@ def _one_by_one(
     iterations: int,
     progress: Callable[[int, int, float], object] | None,
 ) -> Restarts:
-    if method not in METHODS:
-        names = ", ".join(dict.fromkeys((*ROW_METHODS, *METHODS)))
-        raise ValueError(f"there is no method {method!r}; choose one of {names}.")
+    if method not in names("exact"):
+        known = ", ".join(dict.fromkeys((*names("controller"), *names("exact"))))
+        raise ValueError(f"there is no method {method!r}; choose one of {known}.")
     leaves = jax.tree.leaves(starts)
     count, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
     seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)

@@ -1,19 +1,14 @@
 """The preset of training, and the policies and methods that it defines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import numpy as np
 
 from mdpnewton.checks import number, whole
-from mdpnewton.methods import (
-    Method,
-    Precondition,
-    RandomDirection,
-    Steepest,
-    TightOffset,
-)
+from mdpnewton.methods import Method, MethodsOf, Settings, names
 from mdpnewton.policies import (
     LinearGaussian,
     LinearSoftmax,
@@ -24,7 +19,6 @@ from mdpnewton.policies import (
     mlp,
 )
 from mdpnewton.simulators import Spaces
-from mdpnewton.solve import ConjugateGradient, Dense
 
 PolicyKind = Literal["linear", "rbf", "mlp"]
 
@@ -94,29 +88,13 @@ class Preset:
 PRACTICAL = Preset()
 
 
-def training_methods(preset: Preset, kind: PolicyKind) -> dict[str, Method]:
-    """The methods of `train`, which differ only in the direction."""
-    network = kind == "mlp"
-    if network:
-        solver: Any = ConjugateGradient(
-            iterations=20, tolerance=1e-3, relative_ridge=preset.damping
-        )
-    else:
-        solver = Dense(relative_ridge=preset.damping)
-    # For policies linear in features these equal V2 and the Fisher matrix, and are faster.
-    weighted, fisher = "generalized", "generalized_fisher"
-    absolute = solver if network else Dense(absolute=True, relative_ridge=preset.damping)
-    return {
-        "second_gauss_newton": Precondition(weighted, solver, TightOffset(preset.margin)),
-        "raw_second_gauss_newton": Precondition(weighted, solver),
-        "natural": Precondition(fisher, solver),
-        "first_gauss_newton": Precondition("A1", absolute),
-        "steepest": Steepest(),
-        "random": RandomDirection(),
-    }
+def training_methods(preset: Preset, kind: PolicyKind) -> Mapping[str, Method]:
+    """The methods of `train`, which differ in the direction and in nothing else."""
+    settings = Settings(damping=preset.damping, margin=preset.margin)
+    return MethodsOf("network" if kind == "mlp" else "sampled", settings)
 
 
-TRAINING_METHODS = tuple(training_methods(PRACTICAL, "rbf"))
+TRAINING_METHODS = names("sampled")
 
 
 def policy_of(

@@ -12,17 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from mdpnewton.checks import number, whole
+from mdpnewton.checks import choice, number, whole
 from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
 from mdpnewton.domains.tetris.rules import Survival
 from mdpnewton.domains.tetris.simulate import estimate
 from mdpnewton.loop import Record, search
-from mdpnewton.methods import Precondition
-from mdpnewton.solve import Dense, SolveReport
+from mdpnewton.methods import Settings, method_for, names
+from mdpnewton.solve import SolveReport
 from mdpnewton.steps import KeepUnlessLost, KLSchedule, Step
 from mdpnewton.training.survival import Clock, Schedule, Seen, SurvivalEvaluator, board_of
-
-METHODS: dict[str, str] = {"second_gauss_newton": "H2", "natural": "fisher"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def train_tetris(
         policy: Features and board.
         minutes: Stop after so many minutes. What comes out depends on the speed of the machine.
         iterations: Stop after so many: reproducible to the bit, for any number of threads.
-        method: "second_gauss_newton" or "natural".
+        method: A method that applies in "tetris"; see `mdpnewton list methods`.
         start: Weights to start from, such as those of another board; `soft_start` if not given.
             With them there is no warm-up on lower boards.
         seed: Random seed.
@@ -112,10 +110,7 @@ def train_tetris(
         schedule: The numbers of the search.
         callback: Called after each iteration.
     """
-    if method not in METHODS:
-        raise ValueError(
-            f"`train_tetris(method=...)` is one of {', '.join(METHODS)}, got {method!r}."
-        )
+    choice("train_tetris", "method", method, names("tetris"))
     if (minutes is None) == (iterations is None):
         raise ValueError("`train_tetris` needs either `minutes` or `iterations`.")
     if minutes is not None:
@@ -123,7 +118,7 @@ def train_tetris(
     else:
         whole("train_tetris", "iterations", iterations, 1)
     numbers = Schedule() if schedule is None else schedule
-    rule = Precondition(METHODS[method], Dense(relative_ridge=numbers.damping))
+    rule = method_for(method, "tetris", Settings(damping=numbers.damping))
     w = soft_start(policy) if start is None else np.asarray(start, float)
     stages = numbers.stages(policy.height) if start is None else ((1.0, policy.height),)
     estimate(w, Survival(), games=1, **board_of(policy))  # compiles, before the clock runs

@@ -14,6 +14,7 @@ from mdpnewton.checks import choice, instance, number, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
+from mdpnewton.methods import Method, Precondition, TightOffset
 from mdpnewton.policies import RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
@@ -129,8 +130,9 @@ def proceed(
     """Continue a training from where it stopped; the arguments are those of `train`."""
     _check_limits(transitions, iterations, largest)
     preset, evaluator = training.preset, training.evaluator
+    method = training_methods(preset, training.kind)[training.method]
     if largest is None:
-        largest = preset.largest if training.method == METHOD else math.inf
+        largest = preset.largest if _has_tight_offset(method) else math.inf
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
@@ -145,7 +147,7 @@ def proceed(
         evaluator,
         training.policy,
         training.w,
-        training_methods(preset, training.kind)[training.method],
+        method,
         KeepIfBetter(KLStep(preset.divergence, largest), preset.tolerance),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
@@ -157,6 +159,11 @@ def proceed(
     )
     training.w, training.status = result.w, result.status
     return training
+
+
+def _has_tight_offset(method: Method) -> bool:
+    """Whether the direction has a length of its own, whatever the rewards are."""
+    return isinstance(method, Precondition) and isinstance(method.fisher_damping, TightOffset)
 
 
 def _blind_batch(key: PRNGKeyArray, simulator: Simulator, preset: Preset) -> Trajectories:
