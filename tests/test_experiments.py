@@ -160,8 +160,10 @@ def test_ctrl_c_keeps_the_complete_problems_of_fsc(tmp_path, monkeypatch):
 
     monkeypatch.setattr("mdpnewton.experiments.fsc.search_controllers", tiring)
     more = ["--set", "problems=cheese,load_unload", "--set", "iterations=20"]
-    assert main(["run", "fsc", "--out", str(tmp_path), *more]) == 0
-    assert list(load(tmp_path)["problems"]) == ["cheese"]
+    assert main(["run", "fsc", "--out", str(tmp_path), *more]) == 130
+    found = load(tmp_path)
+    assert list(found["problems"]) == ["cheese"]
+    assert found["interrupted"] is True
 
 
 def test_demo_second_order_methods_beat_steepest_ascent(results):
@@ -192,7 +194,8 @@ def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeyp
         return direction(*arguments, **options)
 
     monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", tiring)
-    assert main(["run", "hallway", "--out", str(tmp_path)]) == 0
+    assert main(["run", "hallway", "--out", str(tmp_path)]) == 130
     found = load(tmp_path)
     assert found["status"] == "interrupted"
+    assert found["interrupted"] is True
     assert len(found["ratio"]) == 13

@@ -53,7 +53,7 @@ def test_play_prints_a_table(capsys, weights):
     status, out, err = run(capsys, "play", "--weights", path, "--games", 4, "--cap", 100)
     assert (status, err) == (0, "")
     assert "dt features" in out
-    for words in ("lines a game", "pieces per CPU second", "capped", "400"):
+    for words in ("lines per game", "pieces per CPU second", "capped", "400"):
         assert words in out
 
 

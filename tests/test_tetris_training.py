@@ -159,6 +159,22 @@ def test_the_command_saves_weights_that_play_reads(tmp_path, capsys):
     assert main([*arguments, *again]) == 0
 
 
+def test_ctrl_c_keeps_the_weights_so_far(tmp_path, monkeypatch, capsys):
+    def tiring(*arguments, **options):
+        found = train_tetris(*arguments, **options)
+        found.interrupted = True
+        return found
+
+    monkeypatch.setattr("mdpnewton.training.tetris.train_tetris", tiring)
+    run = ["tetris", "train", "--height", "6", "--width", "5", "--iterations", "1"]
+    assert main([*run, "--out", str(tmp_path)]) == 130
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.out
+    assert captured.err == "mdpnewton: interrupted\n"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"weights.json", "results.json", "learning-curve.png"} <= names
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -209,6 +225,7 @@ def test_ctrl_c_keeps_the_complete_runs_of_the_side_by_side(tmp_path, monkeypatc
 
     monkeypatch.setattr("mdpnewton.experiments.tetris_training.train_tetris", tiring)
     more = ["--set", "runs=3", "--set", "iterations=1", "--set", "height=6", "--set", "width=5"]
-    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 0
+    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 130
     found = json.loads((tmp_path / "results.json").read_text())
+    assert found["interrupted"] is True
     assert [len(one["runs"]) for one in found["methods"].values()] == [1, 1]

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +15,16 @@ import user_environments
 
 import mdpnewton as mn
 from mdpnewton.cli import main
-from mdpnewton.cli.train import METHODS, POLICIES
+from mdpnewton.cli.tables import method_names
+from mdpnewton.cli.train import Options
 from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.files.states import load_state, save_state
-from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS
+from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS, PolicyKind
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import begin, proceed, train
 
+POLICIES = get_args(PolicyKind)
 SMALL = mn.Preset(features=20, hidden=8)
 
 
@@ -30,7 +33,8 @@ def flat(training):
 
 
 def test_the_command_line_lists_what_training_knows():
-    assert METHODS == TRAINING_METHODS
+    assert method_names("network") == TRAINING_METHODS
+    assert get_args(get_type_hints(Options)["policy"]) == POLICIES
     for kind in POLICIES:
         begin(simulator_of("user/Walk-v0"), kind, 0, SMALL)
 
@@ -260,7 +264,7 @@ def test_the_presets_numbers_are_documented():
 
 
 def test_help_stays_fast_and_light():
-    code = "import sys, mdpnewton.cli.parser as c; c._parser().format_help(); "
+    code = "import sys, mdpnewton.cli.parser as c; c.new_parser().format_help(); "
     code += "assert not {'jax', 'gymnasium', 'matplotlib', 'numpy'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

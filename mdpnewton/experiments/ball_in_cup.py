@@ -21,6 +21,7 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
@@ -37,20 +38,21 @@ class Config:
     """Settings. A run is a success if the last mean's ball lies in the cup at the end.
 
     Attributes:
-        runs: Of each method; a run has the same first samples for all methods but CMA-ES.
-        updates: Of the policy.
-        samples: Rollouts an update.
-        reuse: Batches a direction is computed from, the newest included.
-        weighting: Of old batches, "pooled" or "importance".
-        sigma: Of every weight at the start; the paper's precision is 0.01.
-        scale: Of the demonstration's movement in the start,
-        bump: and the height of its sideways swing in rad.
-        natural_step: Step size of the natural gradient,
-        steepest_step: and of steepest ascent; all others have 1.
-        duration: Seconds an episode.
-        methods: Names, with commas between.
+        runs: Number of runs per method; a run has the same first samples for all methods but
+            CMA-ES.
+        updates: Number of updates of the policy per run.
+        samples: Number of rollouts per update.
+        reuse: Number of batches a direction is computed from, the newest included.
+        weighting: Weighting of old batches, "pooled" or "importance".
+        sigma: Standard deviation of every weight at the start; the paper's precision is 0.01.
+        scale: Factor of the demonstration's movement in the start.
+        bump: Height of the demonstration's sideways swing in rad.
+        natural_step: Step size of the natural gradient.
+        steepest_step: Step size of steepest ascent; all other methods have 1.
+        duration: Seconds per episode.
+        methods: Names of the methods, separated by commas.
         reference: The method that the others are tested against.
-        threads: Rollouts at once; nothing but the time depends on it.
+        threads: Number of rollouts at once; nothing but the time depends on it.
     """
 
     runs: int = 1
@@ -67,6 +69,10 @@ class Config:
     methods: str = ",".join([*BLACK_BOX_METHODS, CMA])
     reference: str = "second_gauss_newton"
     threads: int = 2
+
+    def __post_init__(self) -> None:
+        positive = ("sigma", "natural_step", "steepest_step", "duration")
+        check_settings(self, **{name: {"above": 0.0} for name in positive})
 
 
 SCALES = {
@@ -125,6 +131,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "reference": config.reference,
         "shown": _shown(found, start),
         "seeds": [seed, seed + len(found[names[0]]) - 1],
+        **cut_short(len(found[names[0]]) < config.runs),
     }
 
 

@@ -27,6 +27,7 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
@@ -93,14 +94,15 @@ class Config:
     experiment lists them. The results of other seeds share no run with them.
 
     Attributes:
-        runs: Of each literal method.
-        iterations: Of each run: batches of ten trajectories of 2H, 2,000 transitions.
-        every: Iterations from one test to the next.
-        tuning_runs: For each A of the paper's grid, before all others and with seeds of their
-            own; the best A is then used. 0: the sizes in `LITERAL` are.
-        practical_runs: Of each practical method.
-        practical_methods: How many practical methods, from the first of `PRACTICAL`.
-        transitions: Of each practical run.
+        runs: Number of runs per literal method.
+        iterations: Number of iterations per run: batches of ten trajectories of 2H, that is 2,000
+            transitions.
+        every: Number of iterations from one test to the next.
+        tuning_runs: Number of runs for each A of the paper's grid, before all others and with
+            seeds of their own; the best A is then used. With 0 the sizes in `LITERAL` are used.
+        practical_runs: Number of runs per practical method.
+        practical_methods: Number of practical methods, from the first of `PRACTICAL`.
+        transitions: Number of transitions per practical run.
     """
 
     runs: int = 1
@@ -110,6 +112,9 @@ class Config:
     practical_runs: int = 1
     practical_methods: int = 2
     transitions: int = 1600
+
+    def __post_init__(self) -> None:
+        check_settings(self, tuning_runs=0)
 
 
 SCALES = {

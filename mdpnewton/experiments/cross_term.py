@@ -16,6 +16,7 @@ from mdpnewton.curvature import curvature, gradient
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.hessian import cross_term
 from mdpnewton.loop import search
 from mdpnewton.report.figures import new_figure
@@ -29,11 +30,11 @@ class Config:
     """Settings.
 
     Attributes:
-        maze: "hallway" or "mccallum".
-        features: "successor" as in the paper, or "current" with a weight vector an action.
-        discount: Of the rewards. Paper: not given.
+        maze: The maze, "hallway" or "mccallum".
+        features: "successor" as in the paper, or "current" with one weight vector per action.
+        discount: Discount of the rewards. The paper does not give it.
         tolerance: Norm of the gradient at which the way ends.
-        iterations: At most this many steps.
+        iterations: Maximum number of steps.
         spread: Standard deviation of the random start; 0 starts at the uniform policy.
     """
 
@@ -43,6 +44,9 @@ class Config:
     tolerance: float = 1e-9
     iterations: int = 2000
     spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_settings(self, maze=MAZES, tolerance=0, spread=0)
 
 
 SCALES = {
@@ -54,8 +58,6 @@ SCALES = {
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Norms, their ratio, distance to the last point and gradient norm along the way."""
-    if config.maze not in MAZES:
-        raise ValueError(f"there is no maze {config.maze!r}; choose one of {', '.join(MAZES)}.")
     if config.discount == 0:
         raise ValueError("with discount 0 nothing follows and H12 is zero: there is no ratio.")
     maze = MAZES[config.maze]
@@ -106,6 +108,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "objective": objective,
         "optimum": [float(x) for x in np.asarray(found.w)],
         "value_consistent_at_start_and_half_way": consistent,
+        **cut_short(found.status == "interrupted"),
     }
 
 

@@ -17,6 +17,7 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import LABELS, new_figure
@@ -35,16 +36,19 @@ class Config:
     """Settings.
 
     Attributes:
-        problems: How many random MDPs.
-        states: Of each.
-        features: Gibbs features, of very different sizes: a poorly scaled problem.
-        iterations: Steps of each method.
+        problems: Number of random MDPs.
+        states: Number of states per MDP.
+        features: Number of Gibbs features. Their sizes differ greatly: a poorly scaled problem.
+        iterations: Number of steps per method.
     """
 
     problems: int = 3
     states: int = 50
     features: int = 10
     iterations: int = 30
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {

@@ -15,6 +15,7 @@ from rich.table import Table
 from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import Reparametrized
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
@@ -37,17 +38,20 @@ class Config:
     """Settings.
 
     Attributes:
-        discount: Of the rewards.
-        move_first: Probability to leave the first state at the start; the first state is
+        discount: Discount of the rewards.
+        move_first: Probability of leaving the first state at the start; the first state is
             occupied 80 % of the time.
-        iterations: Steps of each method.
-        maps: How many random maps of each kind; the figure shows the first.
+        iterations: Number of steps per method.
+        maps: Number of random maps of each kind; the figure shows the first.
     """
 
     discount: float = 0.9
     move_first: float = 0.1
     iterations: int = 20
     maps: int = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self, move_first={"above": 0, "below": 1})
 
 
 SCALES = {"quick": Config(), "laptop": Config(maps=20), "paper": Config(maps=100)}

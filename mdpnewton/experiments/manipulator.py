@@ -27,6 +27,7 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.experiments.timed_search import Way, timed_search
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
 from mdpnewton.report.figures import LABELS, new_figure
@@ -99,11 +100,12 @@ class Config:
     """Settings.
 
     Attributes:
-        steps: "line search" or "fixed step".
-        runs: Problems, each with its start, target and first parameters.
-        iterations: Of a method; beside a line search EM, which has none, gets three times as many.
-        links: N.
-        horizon: H.
+        steps: How far to go, "line search" or "fixed step".
+        runs: Number of problems, each with its own start, target and first parameters.
+        iterations: Number of iterations per method; beside a line search EM, which has none, gets
+            three times as many.
+        links: Number of links N of the arm.
+        horizon: Number of time steps H.
     """
 
     steps: str = "line search"
@@ -111,6 +113,9 @@ class Config:
     iterations: int = 25
     links: int = 3
     horizon: int = 100
+
+    def __post_init__(self) -> None:
+        check_settings(self, steps=ROWS)
 
 
 SCALES = {
@@ -122,8 +127,6 @@ SCALES = {
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Shares of the best reward against iterations and seconds, for every method."""
-    if config.steps not in ROWS:
-        raise ValueError(f"--set steps={config.steps}: must be one of {', '.join(ROWS)}")
     rows = ROWS[config.steps]
     ways: dict[str, list[Way]] = {name: [] for name in rows}
     best: list[float] = []
@@ -145,7 +148,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         poses.append(max(ended.values(), key=lambda way: way.objective[-1]).w["mean"])
     methods = {name: _summary(found, best, rows[name], config) for name, found in ways.items()}
     results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
-    results["seeds"] = [seed, seed + len(best) - 1]
+    results |= {"seeds": [seed, seed + len(best) - 1], **cut_short(len(best) < config.runs)}
     if config.steps == "fixed step":
         results["to_reach_em"] = _to_reach_em(ways)
     # The problem whose best policy is best, for the pictures

@@ -25,6 +25,7 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
 from mdpnewton.report.figures import new_figure
@@ -75,16 +76,19 @@ class Config:
     the return after 100 iterations; the page of the experiment lists what was tried.
 
     Attributes:
-        runs: Of each method.
-        iterations: Of each run; 50 trajectories each, 4,000 transitions.
-        practical_runs: Of the practical preset.
-        transitions: Of each of those.
+        runs: Number of runs per method.
+        iterations: Number of iterations per run, with 50 trajectories or 4,000 transitions each.
+        practical_runs: Number of runs of the practical preset.
+        transitions: Number of transitions per practical run.
     """
 
     runs: int = 2
     iterations: int = 5
     practical_runs: int = 1
     transitions: int = 2000
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {

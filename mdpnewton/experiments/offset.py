@@ -12,6 +12,7 @@ from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import summary
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
@@ -45,16 +46,19 @@ class Config:
     """Settings.
 
     Attributes:
-        problems: How many random MDPs.
-        states: Of each.
-        offsets: How many constants to add, from -1 to 4; rewards lie in [0, 1].
-        iterations: Steps of size 1 for the objective.
+        problems: Number of random MDPs.
+        states: Number of states per MDP.
+        offsets: Number of constants to add, from -1 to 4; rewards lie in [0, 1].
+        iterations: Number of steps of size 1 for the objective.
     """
 
     problems: int = 2
     states: int = 10
     offsets: int = 6
     iterations: int = 5
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {

@@ -16,6 +16,7 @@ from mdpnewton.domains.tetris import RecurrentState, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import complete_runs, draw_curves, summary
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Method, Precondition, Steepest
 from mdpnewton.report.figures import LABELS, new_figure
@@ -38,17 +39,18 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method; a run has the same seeds for all methods.
-        iterations: Of each run.
-        games: For a direction, and for each of the step sizes.
-        fresh_games: At the end of a run, greedily and by the policy itself.
-        height: Rows.
-        width: Columns.
-        features: "bi" or "dt".
-        start: "soft"; "zero"; or "bertsekas", who had -10 for the largest height, -1 for holes.
+        runs: Number of runs per method; a run has the same seeds for all methods.
+        iterations: Number of iterations per run.
+        games: Number of games for a direction, and for each of the step sizes.
+        fresh_games: Number of games at the end of a run, greedily and by the policy itself.
+        height: Number of rows.
+        width: Number of columns.
+        features: Features of the policy, "bi" or "dt".
+        start: First weights: "soft"; "zero"; or "bertsekas", who had -10 for the largest height and
+            -1 for holes.
         damping: Ridge of every solve, as a share of the matrix's mean diagonal.
-        methods: Names, with commas between.
-        cap: Pieces of a game at most.
+        methods: Names of the methods, separated by commas.
+        cap: Maximum number of pieces per game.
     """
 
     runs: int = 1
@@ -62,6 +64,9 @@ class Config:
     damping: float = 1e-2
     methods: str = "steepest,natural,diagonal_second_gauss_newton,second_gauss_newton"
     cap: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        check_settings(self, damping=0)
 
 
 SCALES = {
@@ -127,6 +132,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "board": [config.height, config.width],
         "features": config.features,
         "seeds": [seed, seed + len(next(iter(found.values()))) - 1],
+        **cut_short(len(next(iter(found.values()))) < config.runs),
     }
 
 

@@ -14,6 +14,7 @@ from mdpnewton.experiments.learning_curves import (
     paired_differences,
     shown_difference,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.experiments.tetris import FRESH, mean_and_error
 from mdpnewton.report.figures import COLORS, LABELS, new_figure
 from mdpnewton.report.tables import new_table
@@ -25,15 +26,16 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method.
-        minutes: Of a run; what comes out depends on the machine. 0:
-        iterations: stop after so many.
-        fresh_games: Played greedily by the averaged weights of a run.
-        height: Rows.
-        width: Columns.
-        features: "bi" or "dt".
-        methods: Names, with commas between.
-        threads: At once, 2 as the goals are for two cores.
+        runs: Number of runs per method.
+        minutes: Minutes per run; what comes out depends on the machine. With 0 a run stops after
+            `iterations`.
+        iterations: Number of iterations per run where `minutes` is 0.
+        fresh_games: Number of games that the averaged weights of a run play greedily.
+        height: Number of rows.
+        width: Number of columns.
+        features: Features of the policy, "bi" or "dt".
+        methods: Names of the methods, separated by commas.
+        threads: Number of games at once; 2, as the goals are for two cores.
     """
 
     runs: int = 1
@@ -45,6 +47,9 @@ class Config:
     features: str = "bi"
     methods: str = ",".join(METHODS)
     threads: int = 2
+
+    def __post_init__(self) -> None:
+        check_settings(self, minutes=0)
 
 
 SCALES = {
@@ -81,6 +86,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "board": [config.height, config.width],
         "features": config.features,
         "seeds": [seed, seed + len(found[names[0]]) - 1],
+        **cut_short(len(found[names[0]]) < config.runs),
     }
 
 
