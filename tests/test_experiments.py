@@ -11,7 +11,6 @@ from mdpnewton import direction, search  # noqa: F401
 from mdpnewton.cli import main
 from mdpnewton.domains.ball_in_cup.pictures import pictures_available
 from mdpnewton.experiments import EXPERIMENTS, fsc  # noqa: F401
-from mdpnewton.report.progress import progress_bar
 
 FULL = ("first_gauss_newton", "second_gauss_newton")
 DIAGONAL = ("diagonal_first_gauss_newton", "diagonal_second_gauss_newton")
@@ -78,15 +77,6 @@ def test_json_prints_the_results_and_nothing_else(results, name, tmp_path, capsy
     assert untimed(json.loads(captured.out)) == untimed(load(folder))
     for picture in folder.glob("*.svg" if name not in TIMED else "arm.png"):
         assert picture.read_bytes() == (tmp_path / picture.name).read_bytes()
-
-
-def test_without_a_terminal_a_long_run_writes_lines(monkeypatch, capsys):
-    monkeypatch.setattr("mdpnewton.report.progress.EVERY", 0.0)
-    for quiet in (False, True):
-        with progress_bar("tetris", quiet=quiet) as progress:
-            progress(3, 10, "natural [gradient]")
-        line = "tetris: natural [gradient], 3/10, 0 min\n"
-        assert capsys.readouterr().err == ("" if quiet else line)
 
 
 def test_invariance_full_methods_agree_after_both_maps(results):

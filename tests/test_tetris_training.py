@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import mdpnewton as mn
-from mdpnewton import tetris_training
 from mdpnewton.cli import main
 from mdpnewton.domains.tetris import RecurrentState, Survival, estimate, play
 from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
@@ -157,22 +156,6 @@ def test_the_command_saves_weights_that_play_reads(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["mean"] == found["greedy"]["mean"]
     again = ["--start", str(run / "weights.json"), "--out", str(tmp_path / "again"), "--json"]
     assert main([*arguments, *again]) == 0
-
-
-def test_ctrl_c_keeps_the_weights_so_far(tmp_path, monkeypatch, capsys):
-    def tiring(*arguments, **options):
-        found = train_tetris(*arguments, **options)
-        found.interrupted = True
-        return found
-
-    monkeypatch.setattr("mdpnewton.training.tetris.train_tetris", tiring)
-    run = ["tetris", "train", "--height", "6", "--width", "5", "--iterations", "1"]
-    assert main([*run, "--out", str(tmp_path)]) == 130
-    captured = capsys.readouterr()
-    assert "interrupted" in captured.out
-    assert captured.err == "mdpnewton: interrupted\n"
-    names = {path.name for path in tmp_path.iterdir()}
-    assert {"weights.json", "results.json", "learning-curve.png"} <= names
 
 
 @pytest.mark.parametrize(
