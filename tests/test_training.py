@@ -194,6 +194,52 @@ def test_a_users_module_is_imported(tmp_path, capsys, monkeypatch):
     assert "return" in shown.out
 
 
+def test_the_console_script_finds_a_module_in_the_current_folder(tmp_path):
+    source = Path(user_environments.__file__).read_text().replace("user/", "mine/")
+    (tmp_path / "my_environments.py").write_text(source)
+    (tmp_path / "numpy.py").write_text("raise RuntimeError('this hides a package')\n")
+    program = Path(sys.executable).parent / "mdpnewton"
+    train = ["train", "my_environments:mine/Walk-v0", "--iterations", "1", "--policy", "linear"]
+    for words in ([*train, "--out", "run", "--json"], ["evaluate", "run", "--episodes", "1"]):
+        done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [program, "train", "no_module:Walk-v0"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "no_module" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_keeps_the_policy_so_far(tmp_path, capsys, monkeypatch):
+    left = [2]
+
+    def tiring(*arguments, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return mn.direction(*arguments, **options)
+
+    monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", tiring)
+    status, shown = run(
+        capsys, "train", "user/Walk-v0", "--policy", "linear", "--out", tmp_path, "--json"
+    )
+    assert (status, shown.err) == (130, "mdpnewton: interrupted\n")
+    assert len(json.loads(shown.out)["return"]["x"]) == 2
+    assert (tmp_path / "results.json").read_text() == shown.out
+    assert (tmp_path / "learning-curve.png").exists()
+
+
+def test_training_without_a_terminal_writes_lines(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mdpnewton.report.progress.EVERY", 0.01)
+    words = ("train", "user/Walk-v0", "--policy", "linear", "--iterations", 3, "--out", tmp_path)
+    status, shown = run(capsys, *words)
+    assert status == 0
+    lines = shown.err.splitlines()
+    assert lines[0] in ("user/Walk-v0: starting, 0 min", "user/Walk-v0: first batch, 0/3, 0 min")
+    assert any(re.match(r"user/Walk-v0: return .* kl .*, [1-3]/3, 0 min", one) for one in lines)
+
+
 @pytest.mark.parametrize("fault", ["Raises", "NaNReward", "NaNObservation"])
 def test_a_fault_stops_the_run_with_the_last_good_policy_saved(fault, tmp_path, capsys):
     out = tmp_path / "run"

@@ -26,7 +26,7 @@ class Outcome:
 
     Attributes:
         results: The content of results.json, which is what `--json` prints.
-        table: Gives what is shown; called only where it is.
+        table: Gives what is shown, a table or plain text; called only where it is.
         draw: Draws the figures, by their names; called in the style of the figures.
         pictures: Makes further pictures when the folder is written, and says where they are.
         files: Further files of the run folder, by what they are: shown first.
@@ -100,7 +100,7 @@ def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> N
         _prepare(folder)
     outcome = _run(plan, quiet=json)
     pictures = _write(plan, outcome, folder) if writes else []
-    _show(outcome, [*pictures], folder if writes else None, json=json)
+    _show(outcome, pictures, folder if writes else None, json=json)
     if outcome.interrupted:
         raise KeyboardInterrupt
 
@@ -158,9 +158,13 @@ def _show(outcome: Outcome, pictures: list[Path], folder: Path | None, *, json: 
 
         print(to_json(outcome.results), end="")
         return
-    from rich.console import Console
+    shown = outcome.table()
+    if isinstance(shown, str):
+        print(shown)
+    else:
+        from rich.console import Console
 
-    Console().print(outcome.table())
+        Console().print(shown)
     if outcome.interrupted:
         print("interrupted: this is what there is so far")
     for name, path in outcome.files.items():

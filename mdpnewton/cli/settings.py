@@ -29,13 +29,11 @@ def settings_plan(name: str, changes: dict[str, str]) -> Plan:
     return Plan(run, writes=False)
 
 
-def _text(name: str, found: dict[str, dict[str, Any]]) -> Any:
-    from rich.text import Text
-
+def _text(name: str, found: dict[str, dict[str, Any]]) -> str:
     lines = [f"mdpnewton run {name} --set NAME=VALUE"]
     for setting, row in found.items():
         sentence, (_, value), *others = row["sentence"], *list(row.items())[1:]
         differing = ", ".join(f"{scale} {other}" for scale, other in others if other != value)
         lines.append(f"{setting}={value}" + (f" ({differing})" if differing else ""))
         lines.append(textwrap.indent(textwrap.fill(sentence, WIDTH), "    "))
-    return Text("\n".join(lines), no_wrap=True, overflow="ignore")  # values stay whole
+    return "\n".join(lines)

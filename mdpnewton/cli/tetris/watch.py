@@ -80,8 +80,7 @@ def _watched(options: Options, steps: Any, progress: Progress) -> Outcome:
     except KeyboardInterrupt:
         interrupted = True
     results = {"lines": lines, "pieces": pieces}
-    said = Text(f"{lines} lines, {pieces} pieces")
-    return Outcome(results, lambda: said, interrupted=interrupted)
+    return Outcome(results, lambda: f"{lines} lines, {pieces} pieces", interrupted=interrupted)
 
 
 COMMAND = Command("tetris watch", "one game in the terminal", Options, _plan, json=False)
