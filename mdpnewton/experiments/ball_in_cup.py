@@ -90,7 +90,7 @@ class Run(NamedTuple):
         tried: Updates after which the mean was played, 0 the first,
         caught: and whether it caught; the last is the result.
         mean: The last one.
-        seconds: Of processor time.
+        seconds: Seconds of processor time.
     """
 
     rewards: list[float]

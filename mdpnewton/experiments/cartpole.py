@@ -222,7 +222,7 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
     Args:
         name: A row of `LITERAL`.
         size: A.
-        entropy: Of all randomness: centres, start and keys, the same for all methods.
+        entropy: Random seed of centres, start and keys, the same for all methods.
         config: Says how long and how often.
     """
     rng = np.random.default_rng(entropy)

@@ -47,7 +47,7 @@ class Row:
     Attributes:
         method: Its name in `METHODS`.
         baseline: Taken off the returns in the gradient.
-        size: Of every step, not normalised; tuned, see `Config`.
+        size: Size of every step, not normalised; tuned, see `Config`.
     """
 
     method: str
@@ -180,7 +180,7 @@ def gain_run(row: Row, entropy: list[int], iterations: int) -> list[float]:
 
     Args:
         row: What to run.
-        entropy: Of all randomness: start and keys, the same for all methods.
+        entropy: Random seed of start and keys, the same for all methods.
         iterations: How many.
     """
     rng = np.random.default_rng(entropy)
