@@ -163,4 +163,5 @@ def test_ctrl_c_keeps_the_complete_runs():
     config = row.config("quick", {"iterations": "2", "links": "2", "horizon": "30"})
     results = row.load().run(config, 0, tire)
     assert results["seeds"] == [0, 0]
+    assert results["interrupted"] is True
     assert all(len(found["final_shares"]) == 1 for found in results["methods"].values())

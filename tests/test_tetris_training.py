@@ -339,6 +339,7 @@ def test_ctrl_c_keeps_the_complete_runs_of_the_side_by_side(tmp_path, monkeypatc
 
     monkeypatch.setattr("mdpnewton.experiments.tetris_training.train_tetris", tiring)
     more = ["--set", "runs=3", "--set", "iterations=1", "--set", "height=6", "--set", "width=5"]
-    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 0
+    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 130
     found = json.loads((tmp_path / "results.json").read_text())
+    assert found["interrupted"] is True
     assert [len(one["runs"]) for one in found["methods"].values()] == [1, 1]

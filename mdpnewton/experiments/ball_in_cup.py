@@ -21,6 +21,7 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
@@ -70,6 +71,10 @@ class Config:
     methods: str = ",".join([*BLACK_BOX_METHODS, CMA])
     reference: str = "second_gauss_newton"
     threads: int = 2
+
+    def __post_init__(self) -> None:
+        positive = ("sigma", "natural_step", "steepest_step", "duration")
+        check_settings(self, **{name: {"above": 0.0} for name in positive})
 
 
 SCALES = {
@@ -128,6 +133,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "reference": config.reference,
         "shown": _shown(found, start),
         "seeds": [seed, seed + len(found[names[0]]) - 1],
+        **cut_short(len(found[names[0]]) < config.runs),
     }
 
 

@@ -28,6 +28,7 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
@@ -117,6 +118,9 @@ class Config:
     practical_runs: int = 1
     practical_methods: int = 2
     transitions: int = 1600
+
+    def __post_init__(self) -> None:
+        check_settings(self, tuning_runs=0)
 
 
 SCALES = {

@@ -16,6 +16,7 @@ from mdpnewton.curvature import curvature, gradient
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.hessian import cross_term
 from mdpnewton.loop import search
 from mdpnewton.report.figures import new_figure
@@ -46,6 +47,9 @@ class Config:
     iterations: int = 2000
     spread: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_settings(self, maze=MAZES, tolerance=0, spread=0)
+
 
 SCALES = {
     "quick": Config(tolerance=1e-6),
@@ -56,8 +60,6 @@ SCALES = {
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """The norms, their ratio, the distance to the last point and the gradient norm at each step."""
-    if config.maze not in MAZES:
-        raise ValueError(f"there is no maze {config.maze!r}; choose one of {', '.join(MAZES)}.")
     if config.discount == 0:
         raise ValueError("with discount 0 nothing follows and H12 is zero: there is no ratio.")
     maze = MAZES[config.maze]
@@ -108,6 +110,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "objective": objective,
         "optimum": [float(x) for x in np.asarray(found.w)],
         "value_consistent_at_start_and_half_way": consistent,
+        **cut_short(found.status == "interrupted"),
     }
 
 

@@ -17,6 +17,7 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import look, new_figure
@@ -46,6 +47,9 @@ class Config:
     states: int = 50
     features: int = 10
     iterations: int = 30
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {

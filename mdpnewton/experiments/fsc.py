@@ -10,6 +10,7 @@ from rich.table import Table
 from mdpnewton.evaluators import ControllerEvaluator, random_starts
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import first_reaching
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.files.pomdp import load_pomdp
 from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.report.figures import look, new_figure
@@ -49,6 +50,9 @@ class Config:
     restarts: int = 4
     iterations: int = 40
     problems: str = "cheese"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {
@@ -104,7 +108,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             "optimum": optimal_value(pomdp),
             "methods": {method: _summary(way, best, config) for method, way in found.items()},
         }
-    return {"problems": problems, "seed": seed}
+    return {"problems": problems, "seed": seed, **cut_short(len(problems) < len({*names}))}
 
 
 def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:

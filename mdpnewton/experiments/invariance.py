@@ -15,6 +15,7 @@ from rich.table import Table
 from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import Reparametrized
 from mdpnewton.report.figures import look, new_figure
@@ -48,6 +49,9 @@ class Config:
     move_first: float = 0.1
     iterations: int = 20
     maps: int = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self, move_first={"above": 0, "below": 1})
 
 
 SCALES = {"quick": Config(), "laptop": Config(maps=20), "paper": Config(maps=100)}

@@ -27,6 +27,7 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.experiments.timed_search import Way, timed_search
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
 from mdpnewton.report.figures import Look, Looks, look, new_figure
@@ -123,6 +124,9 @@ class Config:
     links: int = 3
     horizon: int = 100
 
+    def __post_init__(self) -> None:
+        check_settings(self, steps=ROWS)
+
 
 SCALES = {
     "quick": Config(),
@@ -133,8 +137,6 @@ SCALES = {
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Shares of the best reward against iterations and seconds, for every method."""
-    if config.steps not in ROWS:
-        raise ValueError(f"--set steps={config.steps}: must be one of {', '.join(ROWS)}")
     rows = ROWS[config.steps]
     ways: dict[str, list[Way]] = {name: [] for name in rows}
     best: list[float] = []
@@ -156,7 +158,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         poses.append(max(ended.values(), key=lambda way: way.objective[-1]).w["mean"])
     methods = {name: _summary(found, best, rows[name], config) for name, found in ways.items()}
     results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
-    results["seeds"] = [seed, seed + len(best) - 1]
+    results |= {"seeds": [seed, seed + len(best) - 1], **cut_short(len(best) < config.runs)}
     if config.steps == "fixed step":
         results["to_reach_em"] = _to_reach_em(ways)
     # The problem whose best policy is best, for the pictures

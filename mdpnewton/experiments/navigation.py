@@ -26,6 +26,7 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
 from mdpnewton.report.figures import new_figure
@@ -88,6 +89,9 @@ class Config:
     iterations: int = 5
     practical_runs: int = 1
     transitions: int = 2000
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {

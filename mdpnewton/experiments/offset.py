@@ -12,6 +12,7 @@ from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import summary
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
@@ -48,6 +49,9 @@ class Config:
     states: int = 10
     offsets: int = 6
     iterations: int = 5
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {

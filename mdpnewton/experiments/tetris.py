@@ -22,6 +22,7 @@ from mdpnewton.experiments.learning_curves import (
     mean_and_error,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
 from mdpnewton.report.figures import look, new_figure
@@ -68,6 +69,9 @@ class Config:
     damping: float = 1e-2
     methods: str = "steepest,natural,diagonal_second_gauss_newton,second_gauss_newton"
     cap: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        check_settings(self, damping=0)
 
 
 SCALES = {
@@ -134,6 +138,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "board": [config.height, config.width],
         "features": config.features,
         "seeds": [seed, seed + len(next(iter(found.values()))) - 1],
+        **cut_short(len(next(iter(found.values()))) < config.runs),
     }
 
 

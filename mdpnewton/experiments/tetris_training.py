@@ -16,6 +16,7 @@ from mdpnewton.experiments.learning_curves import (
     paired_differences,
     shown_difference,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.tetris import Iteration, train_tetris
@@ -47,6 +48,9 @@ class Config:
     features: str = "bi"
     methods: str = "second_gauss_newton,natural"
     threads: int = 2
+
+    def __post_init__(self) -> None:
+        check_settings(self, minutes=0)
 
 
 SCALES = {
@@ -83,6 +87,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "board": [config.height, config.width],
         "features": config.features,
         "seeds": [seed, seed + len(found[names[0]]) - 1],
+        **cut_short(len(found[names[0]]) < config.runs),
     }
 
 

@@ -1,13 +1,19 @@
 """A finite-state controller as a graph."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from mdpnewton.checks import required
 from mdpnewton.policies.controller import Tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SEEN = 1e-3  # edges with a smaller share of all transitions are left out
 LIKELY = 0.05  # choices that are less probable are left out
@@ -44,7 +50,8 @@ def draw_controller(
             actions[a] for a in np.argsort(-action[node, seen]) if action[node, seen, a] > LIKELY
         )
 
-    figure = Figure(figsize=(7.5, 7), layout="constrained")
+    new = required("matplotlib.figure", "a figure").Figure
+    figure: Figure = new(figsize=(7.5, 7), layout="constrained")
     axis = figure.add_subplot()
     for b in shown:
         for c in shown:

@@ -1,16 +1,20 @@
 """The analysis of a linear-Gaussian model: JSON, a table and a picture."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from rich.console import Group
 from rich.table import Table
 
 from mdpnewton.analysis.linear_gaussian import LinearGaussianAnalysis
+from mdpnewton.checks import required
 from mdpnewton.report.figures import look, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ROUND_OFF = 1e-15
 LINES = 8  # maximum number of components of the state in a picture
@@ -102,5 +106,6 @@ def _draw_spectra(axis: Axes, analysis: LinearGaussianAnalysis) -> None:
         axis.semilogy(ranks, values[kept], "o-", color=color, label=label)
     axis.set_title("Eigenvalues for one row of [K|m]")
     axis.set_xlabel("rank")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ticker = required("matplotlib.ticker", "a figure")
+    axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axis.legend()

@@ -1,10 +1,16 @@
 """Pictures of matrices: the terms of a policy Hessian side by side."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
 
 from mdpnewton.analysis.finite import Analysis
 from mdpnewton.report.figures import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "fisher")
 

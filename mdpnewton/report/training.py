@@ -1,14 +1,18 @@
 """What training shows: one line per iteration, a learning curve, an animation."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from PIL import Image
 
+from mdpnewton.checks import required
 from mdpnewton.report.figures import look, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def as_metrics(progress: Any) -> dict[str, Any]:
@@ -37,6 +41,18 @@ def as_metrics(progress: Any) -> dict[str, Any]:
     }
 
 
+def shown_metrics(line: dict[str, Any]) -> str:
+    """What the progress says of an iteration, in 56 characters or less.
+
+    Args:
+        line: What `as_metrics` gives.
+    """
+    kl = "-" if line["kl"] is None else f"{line['kl']:.2f}"
+    residual = "-" if line["residual"] is None else f"{line['residual']:.0e}"
+    back = "" if line["accepted"] else ", undone"
+    return f"return {line['return']:.5g} kl {kl} step {line['step']:.2g} residual {residual}{back}"
+
+
 def draw_training(
     environment: str,
     method: str,
@@ -60,7 +76,8 @@ def draw_training(
 
 def save_animation(path: Path, frames: list[np.ndarray], milliseconds: int = 60) -> None:
     """Write frames as a repeating GIF."""
-    pictures = [Image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
+    image = required("PIL.Image", "an animation")
+    pictures = [image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
     small = [picture.quantize(64) for picture in pictures]
     small[0].save(
         path, save_all=True, append_images=small[1:], duration=milliseconds, loop=0, optimize=True
