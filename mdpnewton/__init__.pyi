@@ -1,7 +1,7 @@
 from .analysis import Analysis, analyze, value_consistency
 from .curvature import Curvature, curvature, gradient, surrogate
 from .domains.garnet import garnet
-from .domains.tetris.evaluator import AfterstatePolicy
+from .domains.tetris.policy import AfterstatePolicy
 from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from .evaluators import (
     ActorCritic,
@@ -85,6 +85,8 @@ from .steps import (
     Constant,
     Decay,
     KeepIfBetter,
+    KeepUnlessLost,
+    KLSchedule,
     KLStep,
     Line,
     Step,
@@ -201,6 +203,8 @@ __all__ = [
     "Decay",
     "BestOfSet",
     "KeepIfBetter",
+    "KeepUnlessLost",
+    "KLSchedule",
     "Armijo",
     "Bracketing",
     "StrongWolfe",

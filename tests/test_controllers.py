@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from scipy import sparse
 
 import mdpnewton as mn
-from mdpnewton.methods.rows import ROW_METHODS, offset, row_direction
+from mdpnewton.methods.rows import ROW_METHODS, row_direction, row_offset
 from mdpnewton.policies.controller import Tables
 
 
@@ -149,7 +149,7 @@ def test_rows_in_closed_form_are_the_directions_of_the_library(lowest, first):
     closed = evaluator.chain.closed(tables)
     values, used = evaluator.chain.earned(tables, closed)
     means = Tables(*(jnp.sum(p * q, axis=-1) for p, q in zip(tables, values, strict=True)))
-    shift = float(offset(means, used, 0.2))
+    shift = float(row_offset(means, used, 0.2))
     damped = {
         "second_gauss_newton": mn.Dense(),
         "block_second_gauss_newton": mn.Block(),
@@ -162,7 +162,7 @@ def test_rows_in_closed_form_are_the_directions_of_the_library(lowest, first):
         if name == "adam":
             continue  # the gradient, below as "steepest"
         if name == "expectation_maximization":
-            each = float(offset(values, used, 0.2))
+            each = float(row_offset(values, used, 0.2))
             raised = mn.ControllerEvaluator(pomdp, each * (1 - pomdp.discount))
             at = raised.evaluate(None, policy, w)
             assert at.objective == pytest.approx(pairs.objective)

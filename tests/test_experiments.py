@@ -10,7 +10,7 @@ import pytest
 from mdpnewton import direction, search  # noqa: F401
 from mdpnewton.cli import main
 from mdpnewton.domains.ball_in_cup.pictures import pictures_available
-from mdpnewton.experiments import EXPERIMENTS, fsc  # noqa: F401
+from mdpnewton.experiments import EXPERIMENTS, fsc, tetris  # noqa: F401
 from mdpnewton.report.progress import progress_bar
 
 FULL = ("first_gauss_newton", "second_gauss_newton")
@@ -196,3 +196,14 @@ def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeyp
     found = load(tmp_path)
     assert found["status"] == "interrupted"
     assert len(found["ratio"]) == 13
+
+
+def test_tetris_reads_diagonals_where_they_are_enough_and_finds_the_same(monkeypatch):
+    names = ("steepest", "natural", "diagonal_second_gauss_newton", "second_gauss_newton")
+    enough = [name for name in names if tetris.reads_diagonals(tetris.method_of(name, 1e-2))]
+    assert enough == ["steepest", "diagonal_second_gauss_newton"]
+    config = tetris.Config(games=20, fresh_games=20, height=6, width=5, methods=",".join(enough))
+    found = [tetris.run(config, 4, lambda *_: None)]
+    monkeypatch.setattr(tetris, "reads_diagonals", lambda method: False)
+    found.append(tetris.run(config, 4, lambda *_: None))
+    assert found[0] == found[1]

@@ -46,14 +46,14 @@ def _train(options: argparse.Namespace) -> None:
         raise ValueError(f"--seed must not be negative, got {options.seed}")
     import numpy as np
 
-    from mdpnewton.domains.tetris.evaluator import AfterstatePolicy
+    from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
     from mdpnewton.domains.tetris.simulate import checked_weights
     from mdpnewton.files.folder import prepare, to_json, write_run, write_whole
     from mdpnewton.files.weights import load_weights
     from mdpnewton.report.figures import figure_style, rendered
     from mdpnewton.report.progress import progress_bar
     from mdpnewton.report.training import draw_training
-    from mdpnewton.training.tetris import Iteration, soft_start, train_tetris
+    from mdpnewton.training.tetris import Iteration, train_tetris
 
     policy = AfterstatePolicy(options.features, options.height, options.width)
     start = None

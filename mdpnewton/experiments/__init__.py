@@ -1,8 +1,7 @@
 """The paper's experiments, one module each; no library code depends on them.
 
-A module has a `Config`, its `SCALES`, `run`, `draw` and `table`.
-
-One that makes more than figures has `pictures` too.
+A module has a `Config`, its `SCALES`, `run`, `draw` and `table`. A module that makes more than
+figures also has `pictures`.
 """
 
 import importlib
@@ -19,9 +18,9 @@ class Experiment:
     """A row of the table of experiments.
 
     Attributes:
-        module: Where it lives, under `mdpnewton.experiments`.
-        shows: One line about it.
-        settings: Fields of its `Config` that make it this experiment.
+        module: Name of its module in `mdpnewton.experiments`.
+        shows: One line that says what the experiment shows.
+        settings: Fields of the module's `Config` that are specific to this experiment.
     """
 
     module: str
@@ -33,7 +32,7 @@ class Experiment:
         return importlib.import_module(f"mdpnewton.experiments.{self.module}")
 
     def config(self, scale: str, changes: dict[str, str]) -> Any:
-        """The configuration of a scale, with fields changed from their text."""
+        """The configuration of a scale, with some fields replaced by values given as text."""
         config = replace(self.load().SCALES[scale], **self.settings)
         known = {f.name: getattr(config, f.name) for f in fields(config)}
         for name, text in changes.items():

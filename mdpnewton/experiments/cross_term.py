@@ -1,7 +1,7 @@
 """Does H12 vanish on the way to the optimum? Section 3.3, Figure 2: two mazes.
 
-The second Gauss-Newton method with step 1 leads there, because it always ascends; at each
-point the spectral norms of A1 and of H12 + H12' are taken.
+The second Gauss-Newton method with step size 1 finds the optimum, because it always ascends. The
+spectral norms of A1 and of H12 + H12' are measured at every point on the way.
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,14 @@ class Config:
     """Settings.
 
     Attributes:
-        maze: "hallway" or "mccallum".
-        features: "successor" as in the paper, or "current" with a weight vector an action.
-        discount: Of the rewards. Paper: not given.
-        tolerance: Norm of the gradient at which the way ends.
-        iterations: At most this many steps.
-        spread: Standard deviation of the random start; 0 starts at the uniform policy.
+        maze: Name of the maze: "hallway" or "mccallum".
+        features: Kind of policy features: "successor" as in the paper, or "current" with one weight
+            vector per action.
+        discount: Discount factor. The paper does not give it.
+        tolerance: Norm of the gradient at which the search ends.
+        iterations: Maximum number of steps.
+        spread: Standard deviation of the random start. With 0 the search starts at the uniform
+            policy.
     """
 
     maze: str = "hallway"
@@ -53,7 +55,7 @@ SCALES = {
 
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
-    """Norms, their ratio, distance to the last point and gradient norm along the way."""
+    """The norms, their ratio, the distance to the last point and the gradient norm at each step."""
     if config.maze not in MAZES:
         raise ValueError(f"there is no maze {config.maze!r}; choose one of {', '.join(MAZES)}.")
     if config.discount == 0:
@@ -110,7 +112,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """The two norms in logarithms against distance, as in Figure 2, and gradient norm."""
+    """The two norms against the distance, as in Figure 2, and against the gradient norm."""
     figure, axes = new_figure(1, 2, sharey=True)
     end = slice(None, -1)  # the last point has distance zero
     for axis, x, label in (
@@ -129,7 +131,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """The ratio at some points of the way."""
+    """The ratio at some steps of the search."""
     shown = new_table(
         f"{results['maze']}: |A1| over |H12 + H12'| on the way to the optimum",
         *("step", "|gradient|", "|w - w*|", "|A1|", "|H12 + H12'|", "ratio"),

@@ -1,4 +1,4 @@
-"""The library in one picture: three methods on random finite MDPs, exactly evaluated."""
+"""The library in one picture: three methods on random finite MDPs with exact evaluation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,10 +35,11 @@ class Config:
     """Settings.
 
     Attributes:
-        problems: How many random MDPs.
-        states: Of each.
-        features: Gibbs features, of very different sizes: a poorly scaled problem.
-        iterations: Steps of each method.
+        problems: Number of random MDPs.
+        states: Number of states per MDP.
+        features: Number of features of the Gibbs policy. Their sizes differ greatly, so that the
+            problem is poorly scaled.
+        iterations: Number of steps per method.
     """
 
     problems: int = 3
@@ -95,7 +96,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Where each method ends, and how soon."""
+    """The final share of each method, and how soon it reaches 90 %."""
     title = "Share of the best gain over the uniform policy"
     shown = new_table(title, "method", "final share", "iterations to 90 %")
     for method, found in results["methods"].items():

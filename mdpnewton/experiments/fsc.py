@@ -1,4 +1,4 @@
-"""Finite-state controllers: Gauss-Newton by blocks against EM, natural, steepest and Adam."""
+"""Finite-state controllers: block Gauss-Newton against EM, natural, steepest and Adam."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -48,9 +48,9 @@ class Config:
     """Settings.
 
     Attributes:
-        restarts: Random controllers that every method starts from, the same for all.
-        iterations: From each.
-        problems: Names of shipped problems, with commas between.
+        restarts: Number of random controllers to start from. All methods have the same starts.
+        iterations: Number of iterations per start.
+        problems: Names of problems that come with the library, separated by commas.
     """
 
     restarts: int = 4
@@ -100,7 +100,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             if found[method].interrupted:
                 del found[method]
                 break
-        if len(found) < len(METHODS):  # what is complete is kept
+        if len(found) < len(METHODS):  # keep the problems that are complete
             if not problems:
                 raise KeyboardInterrupt
             break
@@ -120,7 +120,7 @@ def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:
     curves[:, : way.objective.shape[1]] = way.objective
     curves[:, way.objective.shape[1] :] = way.objective[:, -1:]
     iterations = [first_reaching(range(curves.shape[1]), curve, level) for curve in curves]
-    share = way.seconds / len(curves)  # of one start, when all go together
+    share = way.seconds / len(curves)  # per start, as all starts run together
     seconds = [None if n is None else float(share[min(n, len(share) - 1)]) for n in iterations]
     points = np.unique(np.round(np.geomspace(1, config.iterations + 1, 40)).astype(int)) - 1
     return {
@@ -141,7 +141,7 @@ def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:
 
 
 def quartiles(numbers: list[Any]) -> list[float | None]:
-    """The three quartiles; None where they lie among those that never arrive."""
+    """The three quartiles, where None counts as infinity and stands for it in the result."""
     filled = sorted(np.inf if number is None else number for number in numbers)
     places = [round(q * (len(filled) - 1)) for q in (0.25, 0.5, 0.75)]
     return [None if np.isinf(filled[place]) else float(filled[place]) for place in places]
@@ -185,7 +185,7 @@ def table(results: dict[str, Any]) -> Table:
         "",
         "reached",
         "iterations",
-        "CPU ms a start",
+        "CPU ms per start",
         "best",
     )
     for name, problem in results["problems"].items():

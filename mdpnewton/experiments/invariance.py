@@ -37,11 +37,11 @@ class Config:
     """Settings.
 
     Attributes:
-        discount: Of the rewards.
-        move_first: Probability to leave the first state at the start; the first state is
-            occupied 80 % of the time.
-        iterations: Steps of each method.
-        maps: How many random maps of each kind; the figure shows the first.
+        discount: Discount factor.
+        move_first: Probability that the initial policy leaves the first state. That policy
+            occupies the first state 80 % of the time.
+        iterations: Number of steps per method.
+        maps: Number of random maps of each kind. The figure shows the first.
     """
 
     discount: float = 0.9
@@ -144,6 +144,6 @@ def _random_map(rng: np.random.Generator, kind: str) -> np.ndarray:
 
 
 def _distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Largest distance of two traces, relative to the extent of the first."""
+    """Largest distance between two traces, relative to the extent of the first."""
     extent = np.linalg.norm(first - first[0], axis=1).max()
     return float(np.linalg.norm(first - second, axis=1).max() / extent)

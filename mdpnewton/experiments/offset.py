@@ -1,4 +1,4 @@
-"""What is added to every reward decides the second Gauss-Newton step, unless it is taken off."""
+"""A constant added to every reward changes the second Gauss-Newton step unless it is removed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,10 +45,10 @@ class Config:
     """Settings.
 
     Attributes:
-        problems: How many random MDPs.
-        states: Of each.
-        offsets: How many constants to add, from -1 to 4; rewards lie in [0, 1].
-        iterations: Steps of size 1 for the objective.
+        problems: Number of random MDPs.
+        states: Number of states per MDP.
+        offsets: Number of constants to add, from -1 to 4. Rewards lie in [0, 1].
+        iterations: Number of steps of size 1 after which the objective is compared.
     """
 
     problems: int = 2
@@ -65,7 +65,7 @@ SCALES = {
 
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
-    """Length of the first step, and share of the possible gain after some, for every offset."""
+    """For every offset, the length of the first step and the final share of the possible gain."""
     added = np.linspace(-1.0, 4.0, config.offsets)
     lengths = {name: np.zeros((config.problems, len(added))) for name in METHODS}
     gains = {name: np.zeros((config.problems, len(added))) for name in METHODS}
@@ -86,7 +86,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Step length on the left, what the steps gain on the right."""
+    """The length of the first step on the left, the gain of all steps on the right."""
     figure, axes = new_figure(1, 2)
     for axis, part in zip(axes, ("lengths", "methods"), strict=True):
         for name, found in results[part].items():
@@ -101,7 +101,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """The share of the gain for the least, the middle and the greatest offset."""
+    """The share of the gain for the smallest offset, one near zero and the largest."""
     x = results["methods"]["raw"]["curve"]["x"]
     shown_at = (0, len(x) // 5, len(x) - 1)
     shown = new_table(
@@ -132,7 +132,7 @@ def _first_and_last(
 
 
 def _optimum(mdp: FiniteMDP) -> float:
-    """The best objective of all policies, by value iteration."""
+    """The best objective that a policy can have, by value iteration."""
     transition = np.asarray(mdp.transition)
     value = np.zeros(mdp.n_states)
     for _ in range(5000):

@@ -38,7 +38,7 @@ def row_direction(
         tables: The probabilities.
         values: q, see `Chain.earned`.
         used: m, the same.
-        margin: Of the offset.
+        margin: Share of the range of values that the offset leaves on, see `row_offset`.
     """
     means = Tables(*(jnp.sum(p * q, axis=-1) for p, q in zip(tables, values, strict=True)))
     gradient = Tables(
@@ -51,7 +51,7 @@ def row_direction(
         scaled = Tables(*(_ratio(d, m) for d, m in zip(ahead, used, strict=True)))
         return _centred(scaled), gradient
     entries = method == "expectation_maximization"
-    shift = offset(values if entries else means, used, margin)
+    shift = row_offset(values if entries else means, used, margin)
     weights = Tables(*(v + shift * m for v, m in zip(means, used, strict=True)))
     if entries:
         raised = (q + shift * m[..., None] for q, m in zip(values, used, strict=True))
@@ -66,7 +66,7 @@ def row_direction(
     return _centred(Tables(*(_ratio(d, v) for d, v in zip(ahead, weights, strict=True)))), gradient
 
 
-def offset(values: Tables, used: Tables, margin: float) -> Float[Array, ""]:
+def row_offset(values: Tables, used: Tables, margin: float) -> Float[Array, ""]:
     """What is to be added to the value of a visit, so that no weight of H2 is negative.
 
     Minus the least value per visit of any row (of any choice of a row, for EM), and `margin` of

@@ -83,7 +83,7 @@ LABELS = {
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """A figure that needs no screen, and its axes; draw inside `figure_style`."""
+    """A figure that needs no screen, and its axes. Draw on it inside `figure_style`."""
     figure = required("matplotlib.figure", "a figure").Figure(
         figsize=(5.2 * columns, 3.9 * rows), layout="constrained"
     )
@@ -96,7 +96,7 @@ def figure_style() -> AbstractContextManager[None]:
 
 
 def rendered(figures: Mapping[str, Figure]) -> dict[str, bytes]:
-    """Every figure as PNG and SVG, by file name; without dates: the same data, the same file."""
+    """Every figure as PNG and SVG by file name, without dates: equal data give equal files."""
     found = {}
     with figure_style():
         for name, figure in figures.items():

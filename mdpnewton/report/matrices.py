@@ -10,10 +10,10 @@ SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "fisher")
 
 
 def draw_terms(analysis: Analysis) -> Figure:
-    """Every term as a picture.
+    """Draw every term as a picture.
 
-    One colour scale for all, so that small terms look small; the Fisher matrix, which is in
-    other units, has its own.
+    All share one colour scale, so that small terms look small. The Fisher matrix has other units
+    and its own scale.
     """
     figure, axes = new_figure(2, 4)
     figure.set_size_inches(10, 5.4)

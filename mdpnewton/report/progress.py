@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-EVERY = 60.0  # s between two lines of a log
+EVERY = 60.0  # seconds between two lines of a log
 
 
 @contextmanager
 def progress_bar(title: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; a line a minute where that is not a terminal."""
+    """A progress bar on standard error, or one line per minute if that is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

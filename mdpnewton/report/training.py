@@ -1,4 +1,4 @@
-"""What training shows: a line for each iteration, a learning curve, an animation."""
+"""What training shows: one line per iteration, a learning curve, an animation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from mdpnewton.report.figures import COLORS, new_figure
 
 
 def as_metrics(progress: Any) -> dict[str, Any]:
-    """One iteration as JSON; what is not known is null."""
+    """One iteration as JSON; unknown values are null."""
     record = progress.record
     numbers = {
         "iteration": record.iteration,
@@ -45,7 +45,7 @@ def draw_training(
     counted: str = "transitions",
     shown: str = "return, exploring",
 ) -> Figure:
-    """The return of every batch, and its mean over the last five."""
+    """Draw the return of every batch, and its mean over the last five batches."""
     figure, axis = new_figure()
     axis.plot(x, returns, ".", color="0.6", label="batch")
     if len(returns) >= 5:
@@ -60,7 +60,7 @@ def draw_training(
 
 
 def save_animation(path: Path, frames: list[np.ndarray], milliseconds: int = 60) -> None:
-    """Frames as a GIF that repeats."""
+    """Write frames as a repeating GIF."""
     pictures = [Image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
     small = [picture.quantize(64) for picture in pictures]
     small[0].save(
