@@ -73,7 +73,8 @@ def number(
         infinite: Whether infinity is allowed.
     """
     if traced(value):
-        return value
+        later: float = value
+        return later
     single = not isinstance(value, bool | str) and getattr(value, "shape", ()) == ()
     try:
         found = float(value) if single else math.nan

@@ -30,8 +30,8 @@ def install() -> None:
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Checks what a function is given and gives back; of a constructor, what it has stored."""
     if function.__name__ == "__init__":
-        done = function.__annotations__.get("return") is None  # jaxtyping asks before, and after
-        return _check_fields if done else _check_nothing
+        before = function.__annotations__.get("return") is Any  # jaxtyping asks again afterwards
+        return _check_nothing if before else _check_fields
     hints = function.__annotations__.items()
     function.__annotations__ = {name: hint for name, hint in hints if _of_arrays(hint)}
     return beartype(function) if function.__annotations__ else _check_nothing
