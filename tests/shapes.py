@@ -5,12 +5,15 @@ import. All other types are mypy's affair.
 """
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, get_args, get_origin
 
 import jax
 import jaxtyping
 import numpy as np
 from beartype import beartype
+from beartype.door import die_if_unbearable
 
 CORE = (
     "analysis checks curvature evaluation evaluators forms hessian loop methods models plain "
@@ -25,30 +28,37 @@ def install() -> None:
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Checks arrays alone; those of a constructor once it has looked at them itself."""
-    hints = function.__annotations__
-    constructs, before = function.__name__ == "__init__", hints.get("return") is Any
-    function.__annotations__ = {name: hint for name, hint in hints.items() if _of_arrays(hint)}
-    if not function.__annotations__ or (constructs and before):
-        return lambda *_, **__: None
-    check = beartype(function)
-    if not constructs:
-        return check
+    """Checks what a function is given and gives back; of a constructor, what it has stored."""
+    if function.__name__ == "__init__":
+        before = function.__annotations__.get("return") is Any  # jaxtyping asks again afterwards
+        return _check_nothing if before else _check_fields
+    hints = function.__annotations__.items()
+    function.__annotations__ = {name: hint for name, hint in hints if _of_arrays(hint)}
+    return beartype(function) if function.__annotations__ else _check_nothing
 
-    def after(self: Any, *args: Any, **kwargs: Any) -> None:
-        if _accepts(self):
-            check(self, *args, **kwargs)
 
-    return after
+def _check_nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _check_fields(self: Any, *_: Any, **__: Any) -> None:
+    if is_dataclass(self) and _accepts(self):
+        for name, hint in _array_fields(type(self)):
+            die_if_unbearable(getattr(self, name), hint)
 
 
 def _accepts(module: Any) -> bool:
     try:
         for kind in type(module).__mro__:
-            vars(kind).get("__check_init__", lambda _: None)(module)
+            vars(kind).get("__check_init__", _check_nothing)(module)
     except ValueError:
         return False  # Equinox asks the same after us, and the module may say why
     return True
+
+
+@cache
+def _array_fields(kind: Any) -> list[tuple[str, Any]]:
+    return [(each.name, each.type) for each in fields(kind) if _of_arrays(each.type)]
 
 
 def _of_arrays(hint: Any) -> bool:

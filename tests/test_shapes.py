@@ -4,6 +4,7 @@ import importlib
 import tomllib
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,7 +43,7 @@ def test_what_is_given_back_is_checked():
 
 
 def test_the_kind_of_number_is_checked():
-    simulator = mn.FiniteSimulator(random_mdp(0))
+    simulator = mn.FiniteSimulator(random_mdp(0), horizon=3)
     with pytest.raises(TypeCheckError, match="'action'"):
         simulator.step(jax.random.key(0), jnp.array(0), jnp.array(0.0))
 
@@ -50,7 +51,7 @@ def test_the_kind_of_number_is_checked():
 def test_checks_hold_in_compiled_code():
     policy = mn.LinearGaussian(np.eye(2), 3)
     with pytest.raises(TypeCheckError, match="log_prob"):
-        jax.jit(policy.log_prob)(jnp.zeros((2, 3)), jnp.zeros(3), jnp.zeros((2, 1)))
+        eqx.filter_jit(policy.log_prob)(jnp.zeros((2, 3)), jnp.zeros(3), jnp.zeros((2, 1)))
 
 
 def test_a_constructor_refuses_in_its_own_words_first():
