@@ -14,7 +14,7 @@ from mdpnewton.cli.tables import method_names
 from mdpnewton.environments import ENVIRONMENTS
 from mdpnewton.experiments import EXPERIMENTS
 from mdpnewton.methods import METHODS, PLACES
-from mdpnewton.methods.rows import ROW_METHODS
+from mdpnewton.methods import names as names_of
 from mdpnewton.training.black_box import BLACK_BOX_METHODS
 from mdpnewton.training.presets import TRAINING_METHODS
 
@@ -54,7 +54,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy(words):
 def test_list_names_everything_in_80_columns(capsys, what):
     names = {
         "experiments": set(EXPERIMENTS),
-        "methods": {*METHODS, *TRAINING_METHODS, *BLACK_BOX_METHODS, *ROW_METHODS},
+        "methods": {*METHODS, *TRAINING_METHODS, *BLACK_BOX_METHODS, *names_of("controller")},
         "environments": set(ENVIRONMENTS),
     }
     words = ["list"] if what is None else ["list", what]

@@ -44,12 +44,12 @@ class DiagonalGaussian(Policy):
         noise = jax.random.normal(key, (self.size,))
         return w["mean"] + noise / jnp.abs(w["precision_factor"])
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.n_actions}"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.size}"]:
         """The mean, then log sigma."""
         return jnp.concatenate([w["mean"], -jnp.log(jnp.abs(w["precision_factor"]))])
 
     def output_fisher(
-        self, outputs: Float[Array, " {2*self.n_actions}"], u: Float[Array, " {2*self.n_actions}"]
+        self, outputs: Float[Array, " {2*self.size}"], u: Float[Array, " {2*self.size}"]
     ) -> Array:
         """See `diagonal_fisher`."""
         return diagonal_fisher(outputs, u)

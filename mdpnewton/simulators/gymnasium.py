@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree
+from jaxtyping import Array, ArrayLike, Key, PRNGKeyArray, PyTree
 
 from mdpnewton.checks import MissingExtraError, flag, instance, required, whole
 from mdpnewton.simulators.abstract import SimulationError, Spaces, check_play
@@ -179,7 +179,7 @@ class _Episode:
 
 @eqx.filter_jit
 def _act(
-    policy: Any, w: PyTree, seen: ArrayLike, keys: PRNGKeyArray, time: ArrayLike, greedy: bool
+    policy: Any, w: PyTree, seen: ArrayLike, keys: Key[Array, " n"], time: ArrayLike, greedy: bool
 ) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray, observation: Array) -> tuple[Array, Array]:
         if greedy:
