@@ -61,7 +61,7 @@ def test_plain_data_come_back_bit_for_bit(state, tmp_path):
 @pytest.mark.parametrize(
     "odd",
     [(1, 2), {1: 2}, np.float64(1.0), np.array([None]), np.array(["x"]), object(), {"$array": "x"}],
-    ids=repr,
+    ids=["tuple", "integer key", "scalar", "objects", "texts", "object", "reserved name"],
 )
 def test_what_is_not_plain_is_refused(odd, tmp_path):
     with pytest.raises(ValueError, match=r"needs plain data.* at /a/0") as caught:
