@@ -334,7 +334,7 @@ def test_a_policy_without_outputs_is_told_what_to_define():
     assert policy.kl(w, w, pairs.states[0]) is None
     for call, names in (
         (lambda: policy.mode(w, pairs.states[0]), "`mode"),
-        (lambda: policy.output_fisher(w, w), "output_fisher"),
+        (lambda: policy.output_fisher(jnp.ones(1), jnp.ones(1)), "output_fisher"),
         (lambda: mn.curvature(policy, w, pairs, "generalized").mv(w), "outputs"),
         (lambda: mn.direction("network_natural", policy, w, pairs), "outputs"),
     ):

@@ -149,8 +149,8 @@ def test_accumulated_is_the_plain_loop_backwards(shape):
     n = 40
     terms, decay = rng.normal(size=(n, *shape)), rng.random(n)
     ends, valid = rng.random(n) < 0.2, rng.random(n) < 0.9
-    zeros = np.zeros(n)
-    data = Trajectories(zeros, zeros, zeros, zeros, ends, ends, zeros.astype(int), zeros, valid)
+    zeros, over = jnp.zeros(n), jnp.asarray(ends)
+    data = Trajectories(*(zeros,) * 4, over, over, zeros.astype(int), zeros, jnp.asarray(valid))
     expected, following = np.zeros((n, *shape)), np.zeros(shape)
     for t in reversed(range(n)):
         on = 0.0 if ends[t] or not valid[t] else decay[t]

@@ -130,7 +130,7 @@ class _Episode:
         observation, _ = self._guarded(lambda: environment.reset(seed=seed))
         self.seen = self._checked(observation)
 
-    def step(self, action: np.ndarray, log_prob: float, *, last: bool) -> None:
+    def step(self, action: np.ndarray | np.integer, log_prob: float, *, last: bool) -> None:
         spaces = self.simulator._own
         sent: Any
         if spaces.actions is not None:
@@ -207,7 +207,7 @@ def _trajectories(played: list[_Episode]) -> Trajectories:
         "log_probs": log_probs,
         "valid": np.full(len(rewards), True),
     }
-    return Trajectories(**columns)
+    return Trajectories(**jax.tree.map(jnp.asarray, columns))
 
 
 def made(name: str, **options: Any) -> Any:

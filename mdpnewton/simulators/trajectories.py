@@ -25,10 +25,10 @@ class Trajectories(eqx.Module):
         valid: Whether the row is a transition; False for padding.
     """
 
-    observations: PyTree[Array | np.ndarray]
-    actions: PyTree[Array | np.ndarray]
+    observations: PyTree[Array]
+    actions: PyTree[Array]
     rewards: Float[Array, "*n"]
-    next_observations: PyTree[Array | np.ndarray]
+    next_observations: PyTree[Array]
     terminated: Bool[Array, "*n"]
     ends: Bool[Array, "*n"]
     times: Int[Array, "*n"]
@@ -52,7 +52,7 @@ class Trajectories(eqx.Module):
         return over.cumsum() - over
 
     @property
-    def listed_actions(self) -> PyTree[Array | np.ndarray]:
+    def listed_actions(self) -> PyTree[Array]:
         """The actions as `WeightedPairs` lists them: one per state."""
         return jax.tree.map(lambda leaf: leaf[:, None], self.actions)
 
@@ -113,5 +113,9 @@ def concatenated(batches: list[Trajectories]) -> Trajectories:
 
 def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
     """The rows for which `rows` is True; `ends` keeps its values."""
-    kept: Trajectories = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)
-    return kept  # by NumPy, because JAX would be slow
+
+    def keep(leaf: Array) -> Array:
+        return jnp.asarray(np.asarray(leaf)[rows])  # JAX would be slow
+
+    kept: Trajectories = jax.tree.map(keep, trajectories)
+    return kept
