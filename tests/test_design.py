@@ -49,6 +49,12 @@ def test_every_folder_says_what_belongs_there():
             assert len(sentence(path)) > 30, path
 
 
+def test_every_field_is_documented_by_a_sentence_that_stands_alone():
+    fragments = r"^ +(?:\w+): (?:Of |As above|Likewise)|[Oo]f all randomness"
+    for path in PACKAGE.rglob("*.py"):
+        assert not re.findall(fragments, path.read_text(), re.M), path
+
+
 def test_the_root_holds_at_most_twelve_python_files():
     assert len(list(PACKAGE.glob("*.py"))) <= 12
 

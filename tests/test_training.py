@@ -97,14 +97,16 @@ def test_a_training_goes_on_with_the_simulator_that_it_is_given():
     half = train(CartPole(), iterations=2, preset=SMALL)
     again = Training.restored(half.state(), CartPole())
     assert proceed(again, iterations=3).history[0].record.iteration == 2
-    with pytest.raises(ValueError, match="there is no environment ''"):
+    with pytest.raises(
+        ValueError, match=r"simulator of its own; pass it: `Training\.restored\(state, simulator\)`"
+    ):
         Training.restored(half.state())
 
 
 def test_a_state_that_does_not_fit_the_environment_is_refused_in_one_line():
     state = begin(simulator_of("cartpole"), "linear", 0, SMALL, environment="cartpole").state()
     wrong = [
-        ("does not fit the environment 'navigation'", {"environment": "navigation"}),
+        ("does not fit the environment 'Pendulum-v1'", {"environment": "Pendulum-v1"}),
         ("must be one of 'linear', 'rbf', 'mlp'", {"kind": "tree"}),
         ("must be one of 'second_gauss_newton'", {"method": "newton"}),
         ("unexpected keyword argument 'colour'", {"preset": {"colour": 1}}),
@@ -293,7 +295,7 @@ def test_damaged_and_foreign_files_of_a_run_get_one_line(tmp_path, capsys):
     whole = path.read_bytes()
     for write, words in (
         (lambda: path.write_bytes(whole[:500]), "is damaged or no saved policy"),
-        (lambda: save_state(path, {**state, "environment": "navigation"}), "does not fit the env"),
+        (lambda: save_state(path, {**state, "environment": "Pendulum-v1"}), "does not fit the env"),
         (lambda: save_state(path, {"weights": [1.0]}), "needs environment, method"),
     ):
         write()

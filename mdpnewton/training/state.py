@@ -123,6 +123,11 @@ class Training:
         call = "Training.restored"
         parts = dict(zip(PARTS, entries(call, state, *PARTS), strict=True))
         name = instance(call, "environment", parts["environment"], str, "train again")
+        if simulator is None and not name:
+            raise ValueError(
+                "the training was begun with a simulator of its own; pass it: "
+                "`Training.restored(state, simulator)`."
+            )
         simulator = simulator_of(name if simulator is None else simulator)
         try:
             return _rebuilt(call, simulator, parts)

@@ -23,7 +23,7 @@ class Stream:
     """The stream of a game: the (2 game + which)-th number of the run's stream starts it.
 
     Args:
-        seed: Of the run.
+        seed: Random seed of the run.
         game: Its index, from 0.
         which: `PIECE_STREAM` or `ACTION_STREAM`.
     """
