@@ -62,7 +62,7 @@ class BestOfSet(StepRule):
         if not isinstance(sizes, tuple) or not sizes:
             refuse(call, "sizes", f"needs a tuple of at least one size, got {sizes!r}; pass (1.0,)")
         for size in sizes:
-            number(call, "sizes", size, above=0)
+            number(call, "sizes", size, least=0)  # 0 is to stay
         flag(call, "normalized", self.normalized)
         flag(call, "stay", self.stay)
 
