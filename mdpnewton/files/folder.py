@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import secrets
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -53,7 +54,31 @@ def to_json(content: Any) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+    """The file appears whole or not at all, and survives a loss of power once this returns.
+
+    It is written under a name of its own beside the old one, synced, and renamed: two writers
+    never share a file, and no link is followed.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with os.fdopen(os.open(beside, flags, 0o666), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names in a folder survive a loss of power too, where the system can promise that."""
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
