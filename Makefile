@@ -47,6 +47,7 @@ docs: setup
 
 benchmark: setup
 	$(BIN)/python benchmarks/dense_terms.py
+	$(BIN)/python benchmarks/diagonal.py
 	$(BIN)/python benchmarks/sparse_grid.py
 	$(BIN)/python benchmarks/simulators.py
 	$(BIN)/python benchmarks/baselines.py

@@ -1,7 +1,7 @@
 """Rollouts per second of ball-in-a-cup, for one thread and for two.
 
-A rollout is 1.5 s of the arm with cup, ball and string at 2 ms a step, planning and inverse
-dynamics included. The movements are samples of the experiment's first policy.
+A rollout is 1.5 s of the arm with cup, ball and string at 2 ms per step, including planning and
+inverse dynamics. The movements are samples of the experiment's first policy.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def measure(rollouts: int, repetitions: int) -> dict[str, Any]:
     start = load_demonstration().imperfect().weights(games[1].primitives)
     weights = start + 10 * np.random.default_rng(0).normal(size=(rollouts, start.size))
     parts = {str(threads): partial(game, weights) for threads, game in games.items()}
-    # Planning and inverse dynamics run in the calling thread: the share that cannot be divided.
+    # Planning and inverse dynamics run in the calling thread and cannot be divided among threads.
     parts["planning"] = partial(games[1].controls, weights)
     warm_up(parts)
     seconds = medians([one_round(parts) for _ in range(repetitions)])
@@ -51,8 +51,8 @@ def show(found: dict[str, Any]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--quick", action="store_true", help="few rollouts, one round")
-    parser.add_argument("--repetitions", type=int, default=7, help="rounds (default 7)")
+    parser.add_argument("--quick", action="store_true", help="run few rollouts in one round")
+    parser.add_argument("--repetitions", type=int, default=7, help="number of rounds (default 7)")
     options = parser.parse_args()
     size, rounds = (15, 1) if options.quick else (150, options.repetitions)
     with Console(stderr=True).status(f"measuring, {rounds} rounds of {size} rollouts"):

@@ -2,15 +2,15 @@
 
     .venv/bin/python benchmarks/cg.py [--json] [--repetitions 15]
 
-One core and 32 bits for everything. Compilation is excluded, rounds are interleaved, medians. Time
-is the processor's, all threads together: on one core that is the clock's on a quiet machine, and
-what others do on the same core does not count.
+Everything runs on one core in 32 bits. Compilation is excluded, rounds are interleaved, and medians
+are reported. Time is processor time of all threads together. On one core of a quiet machine it
+equals wall time, and it does not count what other programs do on the same core.
 
-* Growth: one iteration of the generalised Gauss-Newton direction for Gaussian policies with two
-  hidden layers of growing width, a thousand states, in units of one gradient, and the exponent
-  of its seconds in the number of parameters. An iteration is the difference between a solve with
-  15 and one with 5, over 10.
-* Peer, where torch, stable-baselines3 and sb3-contrib are installed: from a batch of 2,048
+* Growth: the cost of one iteration of the generalised Gauss-Newton direction in units of one
+  gradient, for Gaussian policies with two hidden layers of growing width and a thousand states, and
+  the exponent of its seconds in the number of parameters. The cost of an iteration is the
+  difference between a solve with 15 and one with 5, divided by 10.
+* Peer, if torch, stable-baselines3 and sb3-contrib are installed: the time from a batch of 2,048
   observations, actions and advantages to the direction, with 10 iterations and damping 0.1. Theirs
   is the code of `TRPO.train` up to `search_direction`, with its own `hessian_vector_product` and
   `conjugate_gradient_solver`; ours is `direction`. Both hold the same weights, and with the Fisher
@@ -19,7 +19,7 @@ what others do on the same core does not count.
 
 import os
 
-if hasattr(os, "sched_setaffinity"):  # the flags alone leave XLA a thread for every core
+if hasattr(os, "sched_setaffinity"):  # with the flags alone XLA keeps one thread per core
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -77,12 +77,12 @@ def problem(
 
 
 def solver(iterations: int, ridge: float = DAMPING) -> mn.ConjugateGradient:
-    """All iterations, whatever the residual, from zero as the peer's."""
+    """A solver that does all iterations whatever the residual, from zero like the peer's."""
     return mn.ConjugateGradient(iterations, tolerance=0.0, ridge=ridge, start="zero")
 
 
 def one_round(parts: Parts) -> dict[str, float]:
-    """Processor seconds of one call of every part."""
+    """The processor seconds of one call of every part."""
     seconds = {}
     for name, part in parts.items():
         time.sleep(PAUSE)
@@ -93,7 +93,7 @@ def one_round(parts: Parts) -> dict[str, float]:
 
 
 def growth(repetitions: int) -> list[dict[str, float]]:
-    """Seconds of a gradient and of a conjugate-gradient iteration for every size."""
+    """The seconds of a gradient and of a conjugate-gradient iteration for every size."""
     found = []
     for width in WIDTHS:
         policy, w, pairs = problem(11, 3, STATES, width)
@@ -126,7 +126,7 @@ def growth(repetitions: int) -> list[dict[str, float]]:
 def peer_direction(
     policy: NetworkGaussian, w: Any, pairs: mn.WeightedPairs
 ) -> Callable[[], np.ndarray] | None:
-    """TRPO's direction for the same weights and batch, in our order; None without the peer."""
+    """TRPO's direction for the same weights and batch, in our order; None if TRPO is missing."""
     try:
         import gymnasium
         import torch
@@ -141,7 +141,7 @@ def peer_direction(
         return gymnasium.spaces.Box(-1, 1, (length,), np.float32)
 
     class Nowhere(gymnasium.Env):
-        """Spaces only: the batch is given."""
+        """An environment with spaces only, because the batch is given."""
 
         observation_space = box(pairs.states.shape[1])
         action_space = box(pairs.actions.shape[2])
@@ -186,8 +186,8 @@ def peers(repetitions: int) -> dict[str, dict[str, float]]:
         theirs = peer_direction(policy, w, pairs)
         if theirs is None:
             return {}
-        # Their divergence is a mean over the action's dimensions too, so that their damping
-        # weighs as many times more.
+        # Their divergence is also a mean over the action's dimensions, so their damping weighs
+        # more by the number of dimensions.
         by = solver(10, DAMPING * actions)
 
         def ours(form: str, *at: Any, by: mn.ConjugateGradient = by) -> Callable[[], Any]:
@@ -210,7 +210,7 @@ def peers(repetitions: int) -> dict[str, dict[str, float]]:
 
 
 def flat(direction: Any) -> np.ndarray:
-    """Log sigma, then the layers, each weight before its bias: the order of the peer."""
+    """The direction in the order of the peer: log sigma, then each layer's weight and its bias."""
     return np.asarray(
         ravel_pytree(
             [direction["log_sigma"], [(x.weight, x.bias) for x in direction["mean"].layers]]
@@ -219,7 +219,7 @@ def flat(direction: Any) -> np.ndarray:
 
 
 def measure(repetitions: int) -> dict[str, Any]:
-    """Both parts."""
+    """Measure both parts."""
     sizes = growth(repetitions)
     n = np.log([size["parameters"] for size in sizes])
     t = np.log([size["iteration"] for size in sizes])
@@ -233,7 +233,7 @@ def measure(repetitions: int) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """Two tables, or one and how to get the other."""
+    """Show two tables, or one and how to get the other."""
     console = Console(width=100)
     table = Table(title=f"Gaussian policy, two hidden layers, {STATES} states, 32 bits, one core")
     for heading in ("parameters", "gradient, ms", "CG iteration, ms", "gradients", "peak MB"):

@@ -1,14 +1,14 @@
-"""Finite-state controllers: block solves against joint ones, and cost against nodes.
+"""Finite-state controllers: block solves against joint solves, and cost against nodes.
 
     python benchmarks/controllers.py [--quick] [--json]
 
-Processor time, so that others may use the machine. Three things are measured on Littman's
-hallway (60 states, 21 observations):
+Times are processor times, so that other programs may use the machine. Three things are measured on
+Littman's hallway (60 states, 21 observations):
 
 * one second Gauss-Newton direction through the library's own table, from the same evaluation:
   joint dense solve, blocks (u, v, w and down to their rows), and the closed form of the rows;
 * one exact evaluation, through the chain without observations (`ControllerEvaluator`) and through
-  the product chain (`FiniteEvaluator(product_mdp(...))`): the same numbers, which is checked;
+  the product chain (`FiniteEvaluator(product_mdp(...))`); the numbers are checked to be the same;
 * both against the number of nodes; growth is the exponent between the smallest and the largest.
 """
 
@@ -27,11 +27,11 @@ from rich.table import Table
 
 import mdpnewton as mn
 from mdpnewton.files.pomdp import load_pomdp
-from mdpnewton.methods.rows import row_direction
+from mdpnewton.methods import method_for
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The least processor time of a call, after one that compiles."""
+    """The shortest processor time of a call, after one call that compiles."""
     function()
     found = []
     for _ in range(repeats):
@@ -42,11 +42,13 @@ def seconds(function: Callable[[], Any], repeats: int) -> float:
 
 
 def closed_form(evaluator: mn.ControllerEvaluator, policy: Any) -> Callable[[Any], Any]:
+    method = method_for("second_gauss_newton", "controller")
+
     @jax.jit
     def rows(w: Any) -> Any:
         tables = policy.tables(w)
         values, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
-        ahead, _ = row_direction("second_gauss_newton", tables, values, used, 0.0)
+        ahead, _ = method.direct(tables, values, used, 0.0)
         return policy.flattened(ahead)
 
     return rows

@@ -2,15 +2,15 @@
 
     .venv/bin/python benchmarks/dense_terms.py [--json] [--repetitions 9]
 
-500 states, 4 actions, 200 Gibbs features, discount 0.95, 64 bits. Measured in one process, in
-interleaved rounds, medians, compilation excluded:
+The MDP has 500 states, 4 actions, 200 Gibbs features and discount 0.95, in 64 bits. The parts below
+are measured in one process and in interleaved rounds, without compilation; medians are reported:
 
 * `FiniteEvaluator.evaluate` and `hessian_terms`: the Hessian and its eight parts;
 * `jax.hessian`, jitted, forward over reverse, of U(w) = D'(I - gamma P_pi)^-1 r_pi through
   `jnp.linalg.solve`: the Hessian alone. The chain P_pi is written in two ways, as an einsum and
   as a sum, because XLA compiles them differently; the ratio is against the faster one;
-* the same derivative by hand, one column at a time with `jax.lax.map` over `jax.jvp` of
-  `jax.grad`: for comparison, it keeps less in memory than `jax.hessian`.
+* for comparison, the same derivative by hand, one column at a time with `jax.lax.map` over
+  `jax.jvp` of `jax.grad`; it needs less memory than `jax.hessian`.
 
 The last line is the ratio of the faster `jax.hessian` to the package.
 """
@@ -46,7 +46,7 @@ def problem(seed: int = 0) -> tuple[mn.FiniteMDP, np.ndarray, np.ndarray]:
 
 
 def objective(chain: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """U(w) through `jnp.linalg.solve`, given how P_pi is made of pi and P."""
+    """U(w) through `jnp.linalg.solve`, given the function that makes P_pi from pi and P."""
 
     def at(w: Any, transition: Any, reward: Any, start: Any, features: Any) -> Any:
         pi = jax.nn.softmax(features @ w, axis=1)
@@ -57,7 +57,7 @@ def objective(chain: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def by_columns(objective: Callable[..., Any]) -> Callable[..., Any]:
-    """The Hessian, one product of it with a unit vector after the other."""
+    """The Hessian, computed as one product with a unit vector after the other."""
 
     def at(w: Any, *data: Any) -> Any:
         def column(e: Any) -> Any:
@@ -69,7 +69,7 @@ def by_columns(objective: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def measure(repetitions: int) -> dict[str, Any]:
-    """Median seconds, the ratio, and how far the Hessians are apart."""
+    """Median seconds, the ratio, and the largest difference between the Hessians."""
     mdp, features, w = problem()
     policy, evaluator = mn.Gibbs(features), mn.FiniteEvaluator(mdp)
     arguments = [jnp.asarray(x) for x in (w, mdp.transition, mdp.reward, mdp.start, features)]
@@ -114,7 +114,7 @@ def measure(repetitions: int) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """A table, and the ratio as the last line."""
+    """Show a table, and the ratio as the last line."""
     table = Table(title=f"{STATES} states, {ACTIONS} actions, {FEATURES} features", width=80)
     table.add_column("Hessian by")
     table.add_column("milliseconds", justify="right")

@@ -1,7 +1,8 @@
 """The diagonal direction from 200 pairs: how its cost grows with the number of parameters.
 
-Section 4.1.1 of the paper: O(pairs x parameters). The peer is the same direction read off the whole
-matrix, which `jax.hessian` builds; it is measured up to 2,000 parameters.
+According to Section 4.1.1 of the paper it is O(pairs x parameters). The peer is the same direction
+from the diagonal of the whole matrix, which `jax.hessian` builds; it is measured up to 2,000
+parameters.
 """
 
 import math
@@ -23,7 +24,7 @@ WHOLE = 2000  # parameters up to which the whole matrix is built too
 
 
 def problems(size: int) -> dict[str, tuple]:
-    """Policies of that many parameters, each with states and actions."""
+    """Policies with `size` parameters, each with states and actions."""
     rng = np.random.default_rng(size)
     half = size // 2
     wide, narrow = (jnp.asarray(rng.normal(size=(PAIRS, d))) for d in (size, half))
@@ -45,7 +46,7 @@ def _both_ways(state):
 
 
 def parts(size: int) -> dict:
-    """What is timed at that size: our direction, and the peer's where it fits."""
+    """What is timed at this size: our direction, and the peer's if it fits."""
     found = {}
     for name, row in problems(size).items():
         given = situation(*row)
@@ -108,7 +109,7 @@ def measure(repetitions: int) -> dict:
 
 
 def _difference(*row) -> float:
-    """Between our direction and the one off the whole matrix, relative."""
+    """Relative difference between our direction and the one from the whole matrix."""
     ours, theirs = _ours(*situation(*row)), _whole(*situation(*row))
     return float(jnp.abs(ours - theirs).max() / jnp.abs(theirs).max())
 

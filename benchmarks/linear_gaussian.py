@@ -2,17 +2,18 @@
 
     .venv/bin/python benchmarks/linear_gaussian.py [--json] [--repetitions 15]
 
-A random problem with 6 states and 3 actions, one Gaussian reward of all 9, 64 bits. Medians of
-interleaved rounds, compilation excluded.
+The problem is random, with 6 states, 3 actions and one Gaussian reward of all 9 numbers, in 64
+bits. Times are medians of interleaved rounds without compilation.
 
 * Horizons from 50 to 3200: `LinearGaussianEvaluator.evaluate`, `gradient` and the blocks of H2,
   as a search calls them, and the same numbers from `derivatives`, one compiled function. The
   exponent is the slope of log seconds against log H, for all horizons and for those from
-  `LONG` on, where the calls themselves no longer count; of the medians, and of the fastest
-  rounds, which other work on the machine disturbs least: it interrupts long calls more often.
-* `derivatives` under `jax.vmap` for 1 to 256 start states and gains of H = 100.
+  `LONG` on, where the overhead of calls no longer counts. It is given for the medians and for the
+  fastest rounds, which other work on the machine disturbs least: it interrupts long calls more
+  often.
+* `derivatives` under `jax.vmap` for 1 to 256 start states and gains with H = 100.
 * log U, gradient and H2 by explicit smoothing in NumPy, O(H^2), at H = 100: every step is
-  conditioned on every later reward, either one by one, as the formulas are read, or for all
+  conditioned on every later reward, either one by one, as the formulas are written, or for all
   steps before a reward at once by batched products and one factorisation.
 
 The last line gives the larger of the exponents from `LONG` on, in the fastest rounds, and both
@@ -36,7 +37,7 @@ STATES, ACTIONS, SIGMA = 6, 3, 0.3
 HORIZONS, LONG = (50, 100, 200, 400, 800, 1600, 3200), 400
 EXPONENTS = ("all", f"from {LONG}", f"from {LONG}, fastest")
 BATCHES = (1, 4, 16, 64, 256)
-HORIZON = 100  # of the batches and of the comparison
+HORIZON = 100  # horizon of the batches and of the comparison
 CALLS, COMPILED = "evaluate, gradient, H2", "one compiled function"
 LOOP, BATCHED = "NumPy, step by step", "NumPy, all steps at once"
 
@@ -67,7 +68,7 @@ def problem(horizon: int, seed: int = 0) -> Problem:
 
 
 def calls(mdp: mn.LinearGaussianMDP, policy: mn.AffineGaussian, w: Any) -> tuple[Any, ...]:
-    """log U, its gradient and the blocks of H2, as a search asks for them."""
+    """log U, its gradient and the blocks of H2, in the calls that a search makes."""
     pairs = mn.LinearGaussianEvaluator(mdp).evaluate(None, policy, w)
     H2 = mn.curvature(policy, w, pairs, "H2")
     return pairs.objective, mn.gradient(policy, w, pairs), H2.blocks()
@@ -98,7 +99,7 @@ def in_numpy(mdp: mn.LinearGaussianMDP, w: Any, batched: bool) -> tuple[Any, ...
     joint = np.zeros((H, d + k, d + k))  # covariance of s and (a - Ks - m) / sigma^2
     joint[:, :d, :d] = P
     joint[:, d:, d:] = np.eye(k)
-    powers = np.empty((H, d + k, d + k))  # what (s, noise) of a step does to z so much later
+    powers = np.empty((H, d + k, d + k))  # effect of (s, noise) on z that many steps later
     powers[0], power = M @ here, M @ here[:, :d]
     for lag in range(1, H):
         powers[lag], power = power @ ahead, power @ loop
@@ -139,7 +140,7 @@ def smoothed_loop(mu: Any, joint: Any, powers: Any, C: Any, solved: Any, d: int)
 
 
 def smoothed_batch(mu: Any, joint: Any, powers: Any, C: Any, solved: Any, d: int) -> Any:
-    """The same, for all steps at once."""
+    """The same sums for all steps at once."""
     cross = powers @ joint
     shift = np.einsum("trz,r->tz", cross, solved)
     flat = cross.transpose(1, 0, 2).reshape(len(C), -1)
@@ -172,7 +173,7 @@ def batches() -> dict[str, Any]:
 
 
 def measure(repetitions: int) -> dict[str, Any]:
-    """Seconds by horizon with exponents, evaluations a second by batch, ratios to NumPy."""
+    """Seconds per horizon with exponents, evaluations per second by batch, ratios to NumPy."""
     problems = {horizon: problem(horizon) for horizon in HORIZONS}
     both = {CALLS: calls, COMPILED: derivatives}
     parts: dict[str, Any] = {
@@ -211,13 +212,13 @@ def measure(repetitions: int) -> dict[str, Any]:
 
 
 def slope(times: dict[int, float], least: int = 0) -> float:
-    """The exponent of a power of H, by least squares in logarithms."""
+    """The exponent of H, by least squares in logarithms."""
     kept = np.log([(horizon, time) for horizon, time in times.items() if horizon >= least])
     return float(np.polyfit(kept[:, 0], kept[:, 1], 1)[0])
 
 
 def difference(mdp: mn.LinearGaussianMDP, policy: mn.AffineGaussian, w: Any) -> float:
-    """The largest relative difference of NumPy's numbers from ours."""
+    """The largest relative difference between NumPy's numbers and ours."""
     found = derivatives(mdp, policy, w)
     mean = np.column_stack([found.gain, found.offset])
     ours = (found.log_objective, mean, found.log_sigma, found.H2, found.H2_log_sigma)
@@ -229,9 +230,9 @@ def difference(mdp: mn.LinearGaussianMDP, policy: mn.AffineGaussian, w: Any) -> 
 
 
 def show(found: dict[str, Any]) -> None:
-    """Three tables, and the two numbers to watch as the last line."""
+    """Show three tables, and the numbers to watch as the last line."""
     console = Console(width=80)
-    table = new_table("Milliseconds an evaluation with gradient and H2", "H", CALLS, COMPILED)
+    table = new_table("Milliseconds per evaluation with gradient and H2", "H", CALLS, COMPILED)
     for horizon in HORIZONS:
         times = (found["seconds"][name][horizon] for name in (CALLS, COMPILED))
         table.add_row(str(horizon), *(f"{1e3 * time:.2f}" for time in times))
@@ -243,7 +244,7 @@ def show(found: dict[str, Any]) -> None:
     for size, rate in found["evaluations_per_second"].items():
         table.add_row(str(size), f"{rate:,.0f}")
     console.print(table)
-    headings = ("milliseconds", "to compiled", "to three calls")
+    headings = ("milliseconds", "over compiled", "over three calls")
     table = new_table(f"Explicit smoothing, H = {HORIZON}: ratios", "by", *headings)
     for name, ratios in found["ratios"].items():
         milliseconds = f"{1e3 * found['numpy_seconds'][name]:.1f}"

@@ -2,14 +2,15 @@
 
     python benchmarks/peers.py [--quick] [--json] [--cache runs/peers] [--output docs/results/peers]
 
-It needs PyTorch, Stable-Baselines3 and sb3-contrib beside the package; without them it says how to
-install them and exits with 2. One core; every run is kept in the cache, so that an interrupted
-benchmark goes on where it was (delete `mdpnewton-*` there after a change of the package).
+It needs PyTorch, Stable-Baselines3 and sb3-contrib besides the package; without them it says how to
+install them and exits with 2. It uses one core. Every run is kept in the cache, so that an
+interrupted benchmark continues where it stopped (delete `mdpnewton-*` there after a change of the
+package).
 
 The score of a policy is the mean return of fresh episodes with its deterministic action and fixed
-evaluation seeds, the same for all. It is taken on a clock of transitions, or at the first policy
-update after it. Swing-up: discounted by 0.99, 20 episodes, every 400 transitions. Elsewhere: not
-discounted, 5 or 10 episodes, every 2,000. A run has reached the goal when its score first has.
+evaluation seeds, the same for all. It is measured on a clock of transitions, or at the first policy
+update after a tick. Swing-up: discounted by 0.99, 20 episodes, every 400 transitions. Elsewhere:
+not discounted, 5 or 10 episodes, every 2,000. A run reaches the goal when its score first does.
 
 The peers act in [-1, 1] (`RescaleAction`) because their noise starts at one; PPO and TRPO collect
 from four copies of the environment. All have discount 0.99 and two hidden layers of 64, SAC too:
@@ -82,7 +83,7 @@ def make(task: Task) -> gymnasium.Env:
 
 
 class Judge:
-    """Scores policies in copies of the environment that are not learnt from."""
+    """Scores policies in copies of the environment that no learner sees."""
 
     def __init__(self, task: Task):
         self.task = task
@@ -108,7 +109,7 @@ class Judge:
 
 
 class Clock:
-    """A curve in the making: scores at its start, at every tick, and at the end."""
+    """Records a curve: scores at the start, at every tick, and at the end."""
 
     def __init__(self, task: Task, advance: Callable[[int], None]):
         self.judge, self.tick, self.advance = Judge(task), task.clock, advance
@@ -117,7 +118,7 @@ class Clock:
         self.due = 0
 
     def see(self, transitions: int, act: Act, *, last: bool = False) -> None:
-        """Score the policy if it is time."""
+        """Score the policy if a tick has passed."""
         if (transitions < self.due and not last) or transitions in self.x[-1:]:
             return
         self.x.append(transitions)
@@ -195,15 +196,15 @@ def _settings(name: str, options: Options) -> Options:
     own |= {"gamma": DISCOUNT}
     if name == "SAC":
         return own | {"learning_starts": 400, "policy_kwargs": {"net_arch": [64, 64]}}
-    return own | {"n_steps": options["n_steps"] // COPIES}  # of one copy; batches, epochs: default
+    return own | {"n_steps": options["n_steps"] // COPIES}  # per copy; batches and epochs: default
 
 
-# Runs, kept in files
+# Runs that are kept in files
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Runs learners, unless the cache has the run already."""
+    """Runs learners unless the cache already has the run."""
 
     cache: Path
     progress: Progress
@@ -245,7 +246,7 @@ class Bench:
     def trials(
         self, task: Task, learner: str, candidates: Sequence[Options], seeds: Sequence[int]
     ) -> list[dict[str, Any]]:
-        """The candidates and their mean score along the curve, best first."""
+        """The candidates with their mean scores along the curve, best first."""
         budget = min(task.tuning, task.transitions(learner))
         tried = []
         for options in candidates:
@@ -255,7 +256,7 @@ class Bench:
         return sorted(tried, key=lambda one: -one["score"])
 
     def tuned(self, task: Task, learner: Learner, swing_up: Task) -> list[dict[str, Any]]:
-        """The configurations tried for an environment, the one to use first."""
+        """The configurations tried for an environment; the first is the one to use."""
         if len(learner.grid) < 2:
             return [{"options": options} for options in learner.grid or ({},)]
         if task == swing_up:
@@ -308,16 +309,16 @@ def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--quick", action="store_true", help="a smoke run, one seed")
-    parser.add_argument("--cache", type=Path, default=Path("runs/peers"), help="runs kept here")
-    parser.add_argument("--output", type=Path, help="results.json and figures go here")
+    parser.add_argument("--quick", action="store_true", help="make a smoke run with one seed")
+    parser.add_argument("--cache", type=Path, default=Path("runs/peers"), help="folder for runs")
+    parser.add_argument("--output", type=Path, help="folder for results.json and figures")
     parser.add_argument("--learners", nargs="+", choices=[one.name for one in LEARNERS])
     parser.add_argument("--environments", nargs="+", choices=[task.id for task in TASKS])
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measure, write, show."""
+    """Measure, write and show."""
     if not all(map(importlib.util.find_spec, ("torch", "stable_baselines3", "sb3_contrib"))):
         print(HINT, file=sys.stderr)
         raise SystemExit(2)

@@ -1,4 +1,4 @@
-"""What `peers.py` tells of its runs: summaries, tables and the figure."""
+"""The report of `peers.py` on its runs: summaries, tables and the figure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ def ticks(task: Task, budget: int) -> np.ndarray:
 
 
 def held(curve: Curve, x: np.ndarray) -> np.ndarray:
-    """The scores at x, each held until the next."""
+    """The scores at x, where each score holds until the next."""
     at, scores = curve
     return scores[np.searchsorted(at, x, side="right") - 1]
 
 
 def to_goal(curve: Curve, goal: float) -> int | None:
-    """The transitions after which the score was first at the goal."""
+    """The number of transitions after which the score first reached the goal."""
     at, scores = curve
     reached = np.flatnonzero(scores >= goal)
     return int(at[reached[0]]) if reached.size else None
@@ -58,13 +58,13 @@ def summary(task: Task, budget: int, curves: Sequence[Curve]) -> dict[str, Any]:
 
 
 def median_to_goal(method: dict[str, Any]) -> float:
-    """The median over seeds, infinite if half of them never reached it."""
+    """The median over seeds; infinite if half of them never reached the goal."""
     reached = [np.inf if x is None else x for x in method["transitions_to_goal"]]
     return float(np.quantile(reached, 0.5, method="higher"))
 
 
 def show(results: dict[str, Any]) -> None:
-    """Print a table an environment; `over ours`: transitions to the goal over those of `train`."""
+    """Print one table per environment; `over ours` divides transitions to the goal by `train`'s."""
     heads = ("seeds", "budget", "to goal, median", "reached", "final", "over ours")
     for environment, entry in results.items():
         table = new_table(f"{environment}, goal {entry['goal']:g}", "learner", *heads)
@@ -96,7 +96,7 @@ def _ratio(median: float, own: float, budget: int) -> str:
 
 
 def draw(results: dict[str, Any], tasks: Sequence[Task], folder: Path) -> None:
-    """Learning curves, a panel an environment: means and standard errors over seeds."""
+    """Draw learning curves, one panel per environment: means and standard errors over seeds."""
     with figure_style():
         columns = min(len(tasks), 2 if len(tasks) == 4 else 3)
         figure, axes = new_figure(-(-len(tasks) // columns), columns, squeeze=False)

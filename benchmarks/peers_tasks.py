@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdpnewton.methods import row_named
+
 Options = dict[str, Any]
 
 OURS, DISCOUNT = "mdpnewton", 0.99
@@ -13,17 +15,17 @@ class Task:
     """An environment, its budget of transitions, and how a policy is scored in it.
 
     Attributes:
-        id: Gymnasium's.
-        title: For the figure.
-        goal: The score to reach.
-        budget: Transitions of a run.
-        budgets: Other budgets of single learners.
-        tuning: Transitions of a run that picks a configuration.
-        clock: Transitions between evaluations.
-        episodes: Of an evaluation.
-        discount: Of the score.
-        more_seeds: Reported beyond the learner's own number.
-        floor: Where the figure begins.
+        id: Gymnasium id of the environment.
+        title: Title in the figure.
+        goal: Score to reach.
+        budget: Number of transitions per run.
+        budgets: Budgets of single learners that differ from `budget`.
+        tuning: Number of transitions of a run that picks a configuration.
+        clock: Number of transitions between evaluations.
+        episodes: Number of episodes per evaluation.
+        discount: Discount factor of the score.
+        more_seeds: Number of seeds reported beyond the learner's own number.
+        floor: Lower end of the figure's vertical axis.
     """
 
     id: str
@@ -48,12 +50,12 @@ class Learner:
     """A row of the comparison.
 
     Attributes:
-        name: `OURS`, or that of the class.
-        color: In the figure.
-        seeds: How many are reported.
-        grid: The configurations tried on the swing-up.
-        default: The library's own, tried elsewhere.
-        only: The environments it runs in, all if empty.
+        name: `OURS`, or the name of the peer's class.
+        color: Colour in the figure.
+        seeds: Number of seeds that are reported.
+        grid: Configurations that are tried on the swing-up.
+        default: The peer library's own configuration, which is tried elsewhere.
+        only: Environments that the learner runs in; all if empty.
     """
 
     name: str
@@ -90,7 +92,7 @@ TASKS = (
     Task("CartPole-v1", "CartPole-v1", goal=475.0, budget=20_000, episodes=5, more_seeds=15),
 )
 LEARNERS = (
-    Learner(OURS, "tab:blue"),
+    Learner(OURS, row_named("second_gauss_newton").color),
     Learner(
         "PPO",
         "tab:orange",

@@ -1,8 +1,8 @@
 """Environment steps per second: cart-pole compiled and vectorised against a plain Gymnasium loop.
 
-The same dynamics (`mdpnewton.domains.cartpole.advance`), random forces, one run. The compiled
-simulator plays 4,096 episodes side by side; the loop steps the registered environment, without
-Gymnasium's wrappers, as one would write it by hand.
+Both have the same dynamics (`mdpnewton.domains.cartpole.advance`) and random forces, in one run.
+The compiled simulator plays 4,096 episodes side by side; the loop steps the registered environment
+without Gymnasium's wrappers, as one would write it by hand.
 """
 
 import gymnasium

@@ -2,17 +2,18 @@
 
     .venv/bin/python benchmarks/sparse_grid.py [--json] [--repetitions 5]
 
-A rectangle of cells, four actions that slip sideways with probability 0.2, one absorbing goal
-in the middle that pays 1 a step, 0.1 elsewhere, a uniform start, discount 0.99; the transitions
-are scipy sparse, and nothing of size S x S is dense. Two policies: tabular softmax, 4 parameters
-a state, and Gibbs with 20 radial-basis functions for each action but the last, 60 parameters.
-Measured: the exact evaluation, the gradient, H2 (for the table its diagonal and its blocks, for
-Gibbs its diagonal and the 60 x 60 matrix), and the direction of
-`conjugate_gradient_second_gauss_newton`, gradient included, with its report.
+The world is a rectangle of cells with four actions that slip sideways with probability 0.2, one
+absorbing goal in the middle that pays 1 per step, 0.1 per step elsewhere, a uniform start and
+discount 0.99. The transitions are scipy sparse, and nothing of size S x S is dense. There are two
+policies: tabular softmax with 4 parameters per state, and Gibbs with 20 radial-basis functions for
+each action but the last, 60 parameters. The parts that are measured are the exact evaluation, the
+gradient, H2 (for the table its diagonal and its blocks, for Gibbs its diagonal and the 60 x 60
+matrix), and the direction of `conjugate_gradient_second_gauss_newton`, including the gradient, with
+its report.
 
-Every size has a process of its own, so that the peaks of resident memory are apart; the
-processes take turns, round by round. Medians of the rounds; a first call at the same shapes
-compiles and is not counted. The peak of a policy is the process's when that policy was ready.
+Every size has its own process, so that the peaks of resident memory are separate; the processes
+take turns, round by round. Times are medians of the rounds; a first call at the same shapes
+compiles and is not counted. The peak of a policy is the process's peak when that policy was ready.
 The exponent is log(t_large / t_small) / log(S_large / S_small): 1 is linear in the states.
 The last line gives the largest exponent and the largest peak.
 """
@@ -42,7 +43,7 @@ METHOD = "conjugate_gradient_second_gauss_newton"
 
 
 def grid_world(height: int, width: int) -> mn.FiniteMDP:
-    """The slippery grid; moves into the border stay."""
+    """The slippery grid; a move into the border stays in the cell."""
     n_states, n_actions = height * width, len(MOVES)
     states = np.arange(n_states)
     row, column = np.divmod(states, width)
@@ -75,7 +76,7 @@ def radial_features(height: int, width: int) -> np.ndarray:
     near_column = ((column / (width - 1))[:, None] - right) ** 2 * (CENTRES[1] - 1) ** 2
     bumps = np.exp(-2 * (near_row[:, :, None] + near_column[:, None, :]))
     bumps = bumps.reshape(height * width, -1)
-    free = len(MOVES) - 1  # a bump for the last action too would make H2 singular
+    free = len(MOVES) - 1  # bumps for the last action as well would make H2 singular
     features = np.zeros((len(bumps), len(MOVES), free, bumps.shape[1]))
     features[:, np.arange(free), np.arange(free)] = bumps[:, None]
     return features.reshape(len(bumps), len(MOVES), -1)
@@ -112,7 +113,7 @@ def peak_gigabytes() -> float:
 
 
 def serve(height: int, width: int) -> None:
-    """One grid: says as JSON lines what was solved, then the times of a round a line of input."""
+    """Serve one grid: print as JSON what was solved, then the times of one round per input line."""
     mdp = grid_world(height, width)
     table = mn.TabularSoftmax(mdp.n_states, mdp.n_actions)
     tabular, about_tabular = prepare(mdp, table, "blocks")
@@ -125,7 +126,7 @@ def serve(height: int, width: int) -> None:
 
 
 def measure(repetitions: int) -> dict[str, Any]:
-    """Every size in a process of its own, in turn, and the growth from the first to the last."""
+    """Measure every size in its own process, in turn, and the growth from the first to the last."""
     servers = [
         subprocess.Popen(
             [sys.executable, str(Path(__file__)), "--grid", str(height), str(width)],
@@ -174,10 +175,10 @@ def answer(server: subprocess.Popen) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """Two tables, and the two numbers to watch as the last line."""
+    """Show two tables, and the two numbers to watch as the last line."""
     console = Console(width=80)
     sizes = found["sizes"]
-    table = Table(title="Milliseconds a part, and growth with the states", width=80)
+    table = Table(title="Milliseconds per part, and growth with the states", width=80)
     for name in ("policy", "part"):
         table.add_column(name)
     for name in (*(f"{size['states']:,} states" for size in sizes), "exponent"):
@@ -210,7 +211,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--grid"]:  # a process of its own for each size
+    if sys.argv[1:2] == ["--grid"]:  # each size has its own process
         serve(*map(int, sys.argv[2:4]))
     else:
         run_script(__doc__, 5, measure, show)

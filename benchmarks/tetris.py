@@ -2,17 +2,19 @@
 
     python benchmarks/tetris.py [--quick] [--json] [--jumanji PYTHON]
 
-10x10, one thread. Greedy play with Bertsekas-Ioffe and with Dellacherie-Thiery features, a Gibbs
-policy that is sampled, and one with gradient, H2 and Fisher matrix, soft (differences -0.3, holes
--1: some 20 of 23 placements count) and near-greedy (eight times that). A candidate is a placement
-that is scored: 162 / 7 a piece. Rounds go through all rows, and the best round counts: other work
-on the machine can only slow one down. CPU time, because wall time says little on a busy machine.
+The board is 10x10, with one thread. The rows are greedy play with Bertsekas-Ioffe and with
+Dellacherie-Thiery features, a Gibbs policy that is sampled, and one with gradient, H2 and Fisher
+matrix, soft (differences -0.3, holes -1: some 20 of 23 placements count) and near-greedy (eight
+times that). Rows with "diagonals" add up only the diagonals of both matrices; both are compared
+with the gradient alone. A candidate is a placement that is scored: 162 / 7 per piece. Rounds go
+through all rows, and the best round counts, because other work on the machine can only slow a round
+down. Rates are per CPU time, because wall time says little on a busy machine.
 
-jumanji (pip install jumanji) is no dependency. `--jumanji` names the Python of an environment that
-has it; by default this one is tried. Its Tetris scores every afterstate of 256 games at a time
-with the same features, in compiled and vectorised JAX. Its game is the same but for time limit
-and rewards. The two-thread row compares two threads with one by wall time, which needs two idle
-cores, and by CPU time.
+jumanji (pip install jumanji) is not a dependency. `--jumanji` names the Python of an environment
+that has it; by default the current one is tried. Its Tetris scores every afterstate of 256 games at
+a time with the same features, in compiled and vectorised JAX. Its game is the same except for the
+time limit and the rewards. The two-thread row compares two threads with one by wall time, which
+needs two idle cores, and by CPU time.
 """
 
 import argparse
@@ -26,13 +28,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-CANDIDATES = 162 / 7  # placements a piece, mean
+CANDIDATES = 162 / 7  # mean number of placements per piece
 HINT = "jumanji is left out: pip install jumanji, there or here; --jumanji PYTHON names its Python"
 SOFT = [0.0] * 10 + [-0.3] * 9 + [0.0, -1.0]
+# Rows that add up matrices, their diagonals, and neither, by the features.
+SUMS = {
+    features: [
+        f"Gibbs {features} with gradient {what}{ending}"
+        for what in ("and H2", "and diagonals", "alone")
+    ]
+    for features, ending in (("BI", ", soft"), ("DT", ""))
+}
 
 
 def _weights() -> tuple[Any, Any]:
-    """Soft and near-greedy, without ties."""
+    """Soft and near-greedy weights, without ties."""
     import numpy as np
 
     near = 8 * np.array(SOFT) + 0.01 * np.random.default_rng(0).normal(size=21)
@@ -40,8 +50,8 @@ def _weights() -> tuple[Any, Any]:
 
 
 def parts(quick: bool) -> dict[str, Callable[[], int]]:
-    """By name, what is timed; each returns the pieces it played."""
-    from mdpnewton.domains.tetris import DT_10, RecurrentState, Survival, estimate, plain, play
+    """What is timed, by name; each function returns the number of pieces it played."""
+    from mdpnewton.domains.tetris import DT_10, RecurrentBoard, Survival, estimate, plain, play
 
     soft, near = _weights()
     size = 1 if quick else 5
@@ -56,22 +66,28 @@ def parts(quick: bool) -> dict[str, Callable[[], int]]:
     def oracle() -> int:
         return sum(plain.play_game(near, game=game, cap=40).pieces for game in range(2))
 
-    rule, survival = RecurrentState(), Survival(0.99, share=8)
+    rule, survival = RecurrentBoard(), Survival(0.99, share=8)
+    alone = Survival(0.99, share=1024)  # a covariance so seldom that it costs nothing
+    dt: dict[str, Any] = {"features": "dt", "cap": 3000}
     return {
         "greedy BI": games(near, 600),
-        "greedy DT": games(DT_10, 20, features="dt", cap=3000),
+        "greedy DT": games(DT_10, 20, **dt),
         "Gibbs BI, sampling, near-greedy": games(near, 600, policy="gibbs"),
         "Gibbs BI, sampling, soft": games(soft, 2000, policy="gibbs"),
         "Gibbs BI with gradient and H2, soft": sums(soft, 2000, rule),
         "Gibbs BI with gradient and H2, near-greedy": sums(near, 200, rule),
         "Gibbs BI, survival, H2 on 1/8, near-greedy": sums(near, 200, survival),
-        "Gibbs DT with gradient and H2": sums(DT_10, 10, rule, features="dt", cap=3000),
+        "Gibbs BI with gradient and diagonals, soft": sums(soft, 2000, rule, diagonal=True),
+        "Gibbs BI with gradient alone, soft": sums(soft, 2000, alone, diagonal=True),
+        "Gibbs DT with gradient and H2": sums(DT_10, 10, rule, **dt),
+        "Gibbs DT with gradient and diagonals": sums(DT_10, 10, rule, diagonal=True, **dt),
+        "Gibbs DT with gradient alone": sums(DT_10, 10, alone, diagonal=True, **dt),
         "plain Python, greedy BI": oracle,
     }
 
 
 def jumanji_rate(seconds: float) -> float:
-    """Pieces a CPU second of jumanji's Tetris under a greedy controller."""
+    """Pieces per CPU second of jumanji's Tetris under a greedy controller."""
     import jax
     import jax.numpy as jnp
     from jumanji.environments import Tetris
@@ -114,7 +130,7 @@ def jumanji_rate(seconds: float) -> float:
 
 
 def peer(python: str | None, seconds: float) -> float | None:
-    """The rate of jumanji in its own process; None without it."""
+    """The rate of jumanji in its own process; None if it is not installed."""
     if python is None and importlib.util.find_spec("jumanji") is None:
         return None
     command = [python or sys.executable, str(Path(__file__)), "--only-jumanji", str(seconds)]
@@ -128,7 +144,7 @@ def peer(python: str | None, seconds: float) -> float | None:
 
 
 def threads(quick: bool) -> dict[str, float]:
-    """Two threads against one: wall time, and twice the ratio of pieces per CPU second."""
+    """Two threads against one: by wall time, and twice the ratio of pieces per CPU second."""
     from mdpnewton.domains.tetris import play
 
     _, near = _weights()
@@ -160,6 +176,13 @@ def measure(rounds: int, quick: bool, python: str | None) -> dict[str, Any]:
         name: {"pieces_per_second": rate, "candidates_per_second": rate * CANDIDATES}
         for name, rate in rates.items()
     }
+    found["times the gradient alone"] = {
+        features: {
+            "matrices": rates[alone] / rates[whole],
+            "diagonals": rates[alone] / rates[diagonal],
+        }
+        for features, (whole, diagonal, alone) in SUMS.items()
+    }
     found["two threads against one"] = threads(quick)
     if theirs is not None:
         found["times jumanji"] = rates["greedy BI"] / theirs
@@ -179,6 +202,12 @@ def show(found: dict[str, Any]) -> None:
             table.add_row(name, *(f"{number:,.0f}" for number in numbers))
     console = Console()
     console.print(table)
+    for name, times in found["times the gradient alone"].items():
+        print(
+            f"{name}, times the gradient alone: {times['matrices']:.2f} with the matrices, "
+            f"{times['diagonals']:.2f} with their diagonals; "
+            f"ratio {times['matrices'] / times['diagonals']:.2f}"
+        )
     pair = found["two threads against one"]
     print(
         f"two threads against one: {pair['wall']:.2f} by wall time, {pair['cpu']:.2f} by CPU time"
@@ -192,10 +221,10 @@ def show(found: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, three rounds")
+    parser.add_argument("--quick", action="store_true", help="measure small sizes in three rounds")
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--jumanji", metavar="PYTHON", help="of an environment that has jumanji")
-    parser.add_argument("--repetitions", type=int, help="rounds (default 3 or 15)")
+    parser.add_argument("--jumanji", metavar="PYTHON", help="Python with jumanji")
+    parser.add_argument("--repetitions", type=int, help="number of rounds (default 3 or 15)")
     parser.add_argument("--only-jumanji", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only_jumanji is not None:

@@ -1,7 +1,7 @@
-"""What the benchmarks share: timing that is fair on a busy machine.
+"""Timing for all benchmarks that is fair on a busy machine.
 
-A warm-up call of every part compiles and is not counted. Then rounds go through all parts, so
-that whatever else the machine does slows all of them alike and ratios stay fair.
+A warm-up call of every part compiles it and is not counted. Then rounds go through all parts, so
+that other work on the machine slows all of them alike and ratios stay fair.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Any
 import jax
 from rich.console import Console
 
-PAUSE = 0.1  # seconds; threads of the part before may still spin and would slow the next
+PAUSE = 0.1  # seconds; threads of the previous part may still spin and would slow the next
 
 Parts = Mapping[str, Callable[[], Any]]
 
@@ -26,7 +26,7 @@ def warm_up(parts: Parts) -> None:
 
 
 def one_round(parts: Parts) -> dict[str, float]:
-    """Seconds of one call of every part."""
+    """The seconds of one call of every part."""
     seconds = {}
     for name, part in parts.items():
         time.sleep(PAUSE)
@@ -44,11 +44,14 @@ def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def run_script(
     about: str, repetitions: int, measure: Callable[[int], Any], show: Callable[[Any], None]
 ) -> None:
-    """Measure and show, or print as JSON, as the command line asks."""
+    """Measure, then show the result or print it as JSON, as the command line asks."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON only")
     parser.add_argument(
-        "--repetitions", type=int, default=repetitions, help=f"rounds (default {repetitions})"
+        "--repetitions",
+        type=int,
+        default=repetitions,
+        help="number of rounds (default %(default)s)",
     )
     options = parser.parse_args()
     with Console(stderr=True).status(f"measuring, {options.repetitions} rounds: about a minute"):

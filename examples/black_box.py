@@ -1,11 +1,11 @@
-"""Black-box optimisation with the methods of the paper, and CMA-ES beside them if it is there.
+"""Black-box optimisation with the methods of the paper, and with CMA-ES if it is installed.
 
     python examples/black_box.py
 
-Only values of the function are asked for. It is flat far from its minimum, and its ten coordinates
-differ in scale by ten. One sees the best value that each method found with the same budget, start
-and seed, and how narrow its Gaussian became. The covariance is diagonal: it learns such scales, and
-does not learn a valley that lies askew, as CMA-ES does.
+The methods use only values of the function. It is flat far from its minimum, and its ten
+coordinates differ in scale by ten. The program prints the best value that each method found with
+the same budget, start and seed, and how narrow its Gaussian became. The covariance is diagonal: it
+learns such scales, but unlike CMA-ES it does not learn a valley that is not parallel to the axes.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def main() -> None:
             START,
             sigma=SIGMA,
             method=name,
-            step=0.001 if name == "steepest" else 1.0,  # the gradient has a scale of its own
+            step=0.001 if name == "steepest" else 1.0,  # the gradient has its own scale
             budget=BUDGET,
             samples=SAMPLES,
             reuse=REUSE,
@@ -43,7 +43,7 @@ def main() -> None:
     try:
         import cma
     except ImportError:
-        print("for CMA-ES beside them: pip install cma")
+        print("to compare with CMA-ES: pip install cma")
         return
     options = {"maxfevals": BUDGET, "seed": 1, "verbose": -9}
     best = cma.fmin2(bowl_in_a_plain, START, SIGMA, options)[1].result

@@ -1,9 +1,9 @@
-"""A Gymnasium environment of one's own, and a policy trained on it from samples.
+"""Your own Gymnasium environment, and a policy trained on it from samples.
 
     python examples/own_environment.py        (needs the extra `gym`)
 
-One sees the mean return per batch rise towards zero as the policy learns to hold a ball in the
-middle of a tilting plate, and the return of the greedy policy on fresh episodes.
+The program prints how the mean return per batch rises towards zero as the policy learns to hold a
+ball in the middle of a tilting plate, and the return of the greedy policy on fresh episodes.
 """
 
 import gymnasium
@@ -14,13 +14,13 @@ import mdpnewton as mn
 
 
 class Plate(gymnasium.Env):
-    """A ball on a plate that tilts about one axis: 60 steps of 0.05 s, cost of being off centre."""
+    """A ball on a plate that tilts about one axis: 60 steps of 0.05 s; being off centre costs."""
 
     observation_space = gymnasium.spaces.Box(-10.0, 10.0, (2,), np.float32)  # place, velocity
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)  # tilt
 
     def reset(self, *, seed=None, options=None):
-        """Start somewhere at rest."""
+        """Start at rest in a random place."""
         super().reset(seed=seed)
         self.place, self.velocity = self.np_random.uniform(-1, 1), 0.0
         return self._seen(), {}
@@ -36,7 +36,7 @@ class Plate(gymnasium.Env):
 
 
 def main() -> None:
-    """Register it, train, play."""
+    """Register the environment, train a policy and play it."""
     gymnasium.register(id="examples/Plate-v0", entry_point=Plate, max_episode_steps=60)
     training = mn.train("examples/Plate-v0", policy="linear", iterations=5, seed=0)
     for line in training.history:

@@ -1,9 +1,9 @@
-"""A small MDP of one's own: when to repair a machine that wears out.
+"""Your own small MDP: when to repair a machine that wears out.
 
     python examples/own_mdp.py
 
-One sees the value rise to nearly its optimum, the policy that is found (run while the machine is
-fresh, repair it when it is worn), and which terms of the Hessian are definite there.
+The program prints how the value rises to nearly its optimum, the policy that is found (run while
+the machine is fresh, repair it when it is worn), and which terms of the Hessian are definite there.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ RUN, REPAIR = 0, 1
 
 
 def machine() -> mn.FiniteMDP:
-    """Running pays less the more the machine is worn, and wears it; a repair costs a day."""
+    """Running wears the machine and pays less the more it is worn; a repair costs a day."""
     transition = np.zeros((WEAR, 2, WEAR))  # P(s'|s,a)
     for wear in range(WEAR):
         transition[wear, RUN, min(wear + 1, WEAR - 1)] += 0.6
@@ -27,7 +27,7 @@ def machine() -> mn.FiniteMDP:
 
 
 def main() -> None:
-    """Search, then look at the result."""
+    """Search, then analyse the result."""
     mdp = machine()
     policy = mn.TabularSoftmax(mdp.n_states, mdp.n_actions)
     evaluator, w = mn.FiniteEvaluator(mdp), policy.initial_parameters()

@@ -1,9 +1,9 @@
-"""Two methods of one's own: another row of the table, and another kind of rule.
+"""Two methods of your own: another row of the table, and another kind of rule.
 
     python examples/own_method.py
 
-One sees the value at every third step, on features of very different sizes: the two methods
-without curvature fall behind.
+The program prints the value at every third step, on features of very different sizes. The two
+methods without curvature fall behind.
 """
 
 import jax
@@ -14,10 +14,10 @@ import mdpnewton as mn
 
 
 class SignAscent(mn.Method):
-    """Every parameter moves by the same amount, up or down as its gradient says."""
+    """Move every parameter by the same amount, up or down as its gradient says."""
 
     def direct(self, at):
-        """The direction, and a report of its solve: there was none."""
+        """The direction, and a report that there was no solve."""
         return jax.tree.map(jnp.sign, at.gradient), mn.SolveReport("none", "solved")
 
 
@@ -30,7 +30,7 @@ METHODS = {
 
 
 def main() -> None:
-    """The same problem, start and line search for every method."""
+    """Run every method with the same problem, start and line search."""
     mdp = mn.garnet(seed=0, n_states=50, n_actions=4)
     sizes = np.logspace(-1, 1, 8)
     policy = mn.Gibbs(sizes * np.random.default_rng(0).normal(size=(50, 4, 8)))

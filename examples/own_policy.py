@@ -1,10 +1,10 @@
-"""A policy of one's own: a mixture that explores at a rate which it learns.
+"""Your own policy: a mixture that explores at a rate which it learns.
 
     python examples/own_policy.py
 
-One sees that the class keeps what its three flags promise, that H2 has eigenvalues of both signs
-because it is not log-concave, and that a solver with their absolute values climbs all the same and
-learns to explore less.
+The program shows that the class keeps what its three flags promise, that H2 has eigenvalues of both
+signs because the policy is not log-concave, and that a solver that takes their absolute values
+still climbs and learns to explore less.
 """
 
 import jax
@@ -29,12 +29,12 @@ class Exploring(mn.Categorical):
         return jnp.log((1 - e) * jax.nn.softmax(w["table"][state]) + e / self.n_actions)
 
     def initial_parameters(self):
-        """Uniform, with one half of exploration."""
+        """A uniform softmax with exploration rate one half."""
         return {"table": jnp.zeros((self.n_states, self.n_actions)), "rate": jnp.zeros(())}
 
 
 def main() -> None:
-    """Check the policy, look at its curvature, search."""
+    """Check the policy, look at its curvature and search."""
     mdp = mn.garnet(seed=3, n_states=8, n_actions=3)
     policy, table = Exploring(8, 3), 3 * jax.random.normal(jax.random.key(0), (8, 3))
     w = {"table": table, "rate": jnp.asarray(0.0)}

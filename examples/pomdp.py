@@ -2,9 +2,9 @@
 
     python examples/pomdp.py
 
-One sees what random starts end in, some of them in poorer optima, and what the best controller
-does in each of its five nodes: it listens until it has heard the tiger on one side twice more than
-on the other, then opens the other door.
+The program prints the final value of every random start, some of which end in poorer optima, and
+what the best controller does in each of its five nodes: it listens until it has heard the tiger on
+one side twice more than on the other, then opens the other door.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 from .analysis import Analysis, analyze, value_consistency
 from .curvature import Curvature, curvature, gradient, surrogate
 from .domains.garnet import garnet
-from .domains.tetris.evaluator import AfterstatePolicy
+from .domains.tetris.policy import AfterstatePolicy
 from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from .evaluators import (
     ActorCritic,
@@ -21,6 +21,7 @@ from .evaluators import (
     rank_utilities,
 )
 from .files.pomdp import load_pomdp, save_pomdp
+from .files.pomdp_text import parse_pomdp
 from .forms import FORMS, Form
 from .hessian import (
     PolicyHessian,
@@ -43,6 +44,7 @@ from .methods import (
     direction,
 )
 from .models import ClosedLoop, FiniteMDP, FinitePOMDP, LinearGaussianMDP, QuadraticMDP, product_mdp
+from .models.pomdp import optimal_value
 from .policies import (
     AffineGaussian,
     Categorical,
@@ -85,6 +87,8 @@ from .steps import (
     Constant,
     Decay,
     KeepIfBetter,
+    KeepUnlessLost,
+    KLSchedule,
     KLStep,
     Line,
     Step,
@@ -97,7 +101,7 @@ from .training.controllers import Restarts, search_controllers
 from .training.presets import PRACTICAL, Preset
 from .training.state import Training
 from .training.tetris import TetrisTraining, train_tetris
-from .training.train import train
+from .training.train import proceed, train
 from .version import __version__
 
 __all__ = [
@@ -109,6 +113,8 @@ __all__ = [
     "product_mdp",
     "load_pomdp",
     "save_pomdp",
+    "parse_pomdp",
+    "optimal_value",
     "garnet",
     "ClosedLoop",
     "Simulator",
@@ -201,6 +207,8 @@ __all__ = [
     "Decay",
     "BestOfSet",
     "KeepIfBetter",
+    "KeepUnlessLost",
+    "KLSchedule",
     "Armijo",
     "Bracketing",
     "StrongWolfe",
@@ -222,6 +230,7 @@ __all__ = [
     "PRACTICAL",
     "Training",
     "train",
+    "proceed",
     "TetrisTraining",
     "train_tetris",
     # analysis

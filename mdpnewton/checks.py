@@ -2,9 +2,10 @@
 
 import importlib
 import math
+import sys
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 # Packages that the core does without: what they are called, and the extra that installs them.
 EXTRAS = {
@@ -59,6 +60,8 @@ def number(
 ) -> float:
     """The value as a float within its bounds; NaN is always refused.
 
+    What JAX is tracing has no value yet: it is let through as it is.
+
     Args:
         call: Name of the class or function that was called.
         name: Name of the argument.
@@ -69,14 +72,17 @@ def number(
         below: The value must be smaller than this.
         infinite: Whether infinity is allowed.
     """
+    if traced(value):
+        return cast(float, value)
+    single = not isinstance(value, bool | str) and getattr(value, "shape", ()) == ()
     try:
-        found = math.nan if isinstance(value, bool | str) else float(value)
-    except (TypeError, ValueError):
+        found = float(value) if single else math.nan
+    except (TypeError, ValueError, OverflowError):
         found = math.nan
     inside = least <= found <= most and (found > above or above == -math.inf)
     inside = inside and (found < below or below == math.inf)
     if not inside or (math.isinf(found) and not infinite):
-        refuse(call, name, f"must be {_range(least, most, above, below)}, got {value!r}")
+        refuse(call, name, f"must be {_range(least, most, above, below)}, got {told(value)}")
     return found
 
 
@@ -85,8 +91,15 @@ def whole(call: str, name: str, value: Any, least: int = 0, most: float = math.i
     integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not integer or not least <= int(value) <= most:
         limit = "" if most == math.inf else f" and at most {most}"
-        refuse(call, name, f"must be a whole number of at least {least}{limit}, got {value!r}")
+        refuse(call, name, f"must be a whole number of at least {least}{limit}, got {told(value)}")
     return int(value)
+
+
+def flag(call: str, name: str, value: Any) -> bool:
+    """The value, if it is True or False."""
+    if not isinstance(value, bool):
+        refuse(call, name, f"must be True or False, got {told(value)}")
+    return value
 
 
 def choice(call: str, name: str, value: Any, known: Iterable[Any]) -> Any:
@@ -94,7 +107,7 @@ def choice(call: str, name: str, value: Any, known: Iterable[Any]) -> Any:
     names = list(known)
     if not any(value is each or (type(value) is type(each) and value == each) for each in names):
         listed = ", ".join(map(repr, names))
-        refuse(call, name, f"must be one of {listed}, got {value!r}")
+        refuse(call, name, f"must be one of {listed}, got {told(value)}")
     return value
 
 
@@ -113,6 +126,18 @@ def instance(call: str, name: str, value: Any, kind: Any, remedy: str) -> Any:
         article = "an" if kinds[0] in "AEIOU" else "a"
         refuse(call, name, f"needs {article} {kinds}, got {type(value).__name__}; {remedy}")
     return value
+
+
+def traced(value: Any) -> bool:
+    """Whether JAX is tracing the value, as it does inside `jit`, `grad` and `vmap`."""
+    jax = sys.modules.get("jax")  # whoever traces has imported it
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def told(value: Any, most: int = 100) -> str:
+    """The value as an error tells it: in one line, cut where it gets long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _range(least: float, most: float, above: float, below: float) -> str:

@@ -1,13 +1,13 @@
 """Every matrix of the paper as the Hessian of one weighted function of the log-policy.
 
-With x_i(v) = log pi(a_i|s_i; v) - log pi(a_i|s_i; w) and weights c_i, the one function is
+With x_i(v) = log pi(a_i|s_i; v) - log pi(a_i|s_i; w) and weights c_i, this function is
 
     S(v) = sum_i c_i (h x_i + o (exp(x_i) - 1 - x_i) - g |z_i(v) - z_i(w)|^2 / 2),
 
 whose Hessian at v = w is sum_i c_i (h grad grad' log pi_i + o grad log pi_i grad' log pi_i
-- g J_i' F_i J_i): z_i are the policy's outputs in s_i, J_i their Jacobian, F_i the Fisher matrix
-of the distribution they stand for, and |.| its norm. `forms.py` has the table of matrices: which
-weights c, and the numbers h, o and g. The paper's have g = 0.
+- g J_i' F_i J_i). Here z_i are the policy's outputs in s_i, J_i is their Jacobian, F_i the Fisher
+matrix of the distribution that they stand for, and |.| its norm. `forms.py` has the table of
+matrices, with their weights c and the numbers h, o and g. The paper's matrices have g = 0.
 """
 
 import math
@@ -18,38 +18,40 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Scalar
 
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, WeightedPairs
-from mdpnewton.forms import FORMS, Form
+from mdpnewton.forms import Form, form_named
 from mdpnewton.policies import Policy
 
 
 class Curvature(eqx.Module):
     r"""$\sum_i h_i\nabla\nabla^\top l_i + o_i\nabla l_i\nabla^\top l_i - g_i J_i^\top F_i J_i$.
 
-    With $l_i = \log\pi(a_i|s_i;w)$; J and F as at the top of this file.
+    Here $l_i = \log\pi(a_i|s_i;w)$, and J and F are as at the top of this file.
 
-    An operator on PyTrees like `w`: multiplied with, and built only where asked. Sums and
+    This is an operator on PyTrees like `w`, whose matrix is built only on request. Sums and
     multiples of curvatures at one `w` are curvatures again: their coefficients add up.
 
     Attributes:
-        policy: Gives `log_prob`, and `outputs` where g asks for them.
-        w: Where the curvature is taken.
-        states: As in `WeightedPairs`.
-        actions: As in `WeightedPairs`.
-        hessian: $h_i$, the weights times the form's h.
-        outer: $o_i$, the weights times the form's o.
-        output: $g_i$, likewise, added up over the actions of a state: they share J and F.
-        complete: As in `WeightedPairs`.
+        policy: The policy, which gives `log_prob`, and `outputs` if g is not zero.
+        w: Parameters at which the curvature is taken.
+        states: The states, as in `WeightedPairs`.
+        actions: The actions, as in `WeightedPairs`.
+        hessian: Coefficients $h_i$, the weights times the form's h.
+        outer: Coefficients $o_i$, the weights times the form's o.
+        output: Coefficients $g_i$, the weights times the form's g, summed over the actions of a
+            state, which share J and F.
+        complete: Whether all actions are listed, as in `WeightedPairs`.
         parts: Which of "hessian", "outer" and "output" can differ from zero.
     """
 
     policy: Policy
     w: PyTree
-    states: PyTree[Array]
-    actions: PyTree[Array]
+    states: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
     hessian: Float[Array, "n k"]
     outer: Float[Array, "n k"]
     output: Float[Array, " n"]
@@ -75,8 +77,8 @@ class Curvature(eqx.Module):
         return self * -1.0
 
     def surrogate(self, v: PyTree) -> Scalar:
-        """The one function S(v), whose Hessian at `w` this is."""
-        total: Any = 0.0
+        """The function S(v) whose Hessian at `w` this is."""
+        total: Array | float = 0.0
         if self._has_pairs:
             x = self._log_probs(v) - jax.lax.stop_gradient(self._log_probs(self.w))
             total += jnp.sum(self.hessian * x + self.outer * (jnp.expm1(x) - x))
@@ -84,7 +86,7 @@ class Curvature(eqx.Module):
             z = jax.lax.stop_gradient(self._outputs(self.w))
             moved = self._outputs(v) - z
             total -= 0.5 * jnp.sum(self.output[:, None] * moved * self._fisher(z, moved))
-        return total
+        return jnp.asarray(total)
 
     def linearized(self) -> Callable[[PyTree], PyTree]:
         """The exact product p -> C p, prepared once for many p."""
@@ -103,8 +105,8 @@ class Curvature(eqx.Module):
     def differenced(self, epsilon: float = 1e-6) -> Callable[[PyTree], PyTree]:
         """The product by a difference of gradients, eqs. (57) and (58).
 
-        Paper: epsilon is constant. Here: scaled by the norms of `w` and of the vector, because
-        otherwise the error depends on both.
+        Paper: epsilon is constant. Here: it is scaled by the norms of `w` and of the vector,
+        because otherwise the error depends on both.
         """
         gradient = jax.grad(self.surrogate)
         flat, unravel = ravel_pytree(self.w)
@@ -154,7 +156,7 @@ class Curvature(eqx.Module):
 
     @eqx.filter_jit
     def blocks(self) -> list[Float[Array, "blocks m m"]]:
-        """For each leaf of `w` its diagonal blocks, over `policy.independent_axes`."""
+        """The diagonal blocks of each leaf of `w`, over `policy.independent_axes`."""
         leaves, structure = jax.tree.flatten(self.w)
         if self._scores_suffice and not self.policy.independent_axes:
             return [(L.T @ R)[None] for L, R in zip(*self._factors(), strict=True)]
@@ -164,11 +166,13 @@ class Curvature(eqx.Module):
             inner = leaf.shape[self.policy.independent_axes :]
             size = math.prod(inner)
 
-            # Blocks that never meet are probed together: one product a column of a block.
+            # Independent blocks are probed together, with one product per column of a block.
             def column(e: Array, position: int = position, inner: Any = inner) -> Array:
                 tangent = [jnp.zeros_like(other) for other in leaves]
                 tangent[position] = jnp.broadcast_to(e.reshape(inner), leaves[position].shape)
-                image = jax.tree.leaves(product(jax.tree.unflatten(structure, tangent)))
+                image: list[Array] = jax.tree.leaves(
+                    product(jax.tree.unflatten(structure, tangent))
+                )
                 return image[position].reshape(-1, e.size)
 
             block = jnp.moveaxis(jax.vmap(column)(jnp.eye(size)), 0, 1)
@@ -176,21 +180,21 @@ class Curvature(eqx.Module):
         return found
 
     def _hessian_diagonal(self) -> PyTree | None:
-        """The diagonal of the part with second derivatives, where the policy knows it."""
+        """The diagonal of the part with second derivatives, if the policy knows it."""
         return self.policy.hessian_diagonal(self.w, self.states, self.actions, self.hessian)
 
     @property
     def _has_pairs(self) -> bool:
-        """Whether it has a part in log pi, beside the one in the outputs."""
+        """Whether there is a part in log pi, besides the one in the outputs."""
         return self.parts != {"output"}
 
     @property
     def _scores_suffice(self) -> bool:
-        """Whether that part is Scores' diag(c) Scores: no second derivatives needed."""
+        """Whether that part is Scores' diag(c) Scores, which needs no second derivatives."""
         return "hessian" not in self.parts or (self.policy.constant_curvature and self.complete)
 
     def _score_coefficients(self) -> Float[Array, " pairs"]:
-        """The c of Scores' diag(c) Scores.
+        """The coefficients c of Scores' diag(c) Scores.
 
         With constant curvature, sum_a h_a grad grad' log pi = -(sum_a h_a) sum_a pi_a
         grad log pi_a grad' log pi_a in every state, Lemma 2.
@@ -201,7 +205,7 @@ class Curvature(eqx.Module):
         return (self.outer - self.hessian.sum(axis=1, keepdims=True) * probabilities).ravel()
 
     def _factors(self) -> tuple[list[Float[Array, "rows m"]], list[Float[Array, "rows m"]]]:
-        """For every leaf an L and an R, such that the matrix is L'R, where scores suffice."""
+        """Matrices L and R per leaf such that the matrix is L'R, if scores suffice."""
         left: list[list[Array]] = []
         right: list[list[Array]] = []
         if self._has_pairs:
@@ -229,7 +233,7 @@ class Curvature(eqx.Module):
         return jax.vmap(self.policy.output_fisher)(z, u)
 
 
-@jax.jit  # one call, not three, for every direction
+@jax.jit  # one call, not three, per direction
 def _products(factors: tuple[float, ...], arrays: tuple[Array, ...]) -> list[Array]:
     return [factor * array for factor, array in zip(factors, arrays, strict=True)]
 
@@ -241,7 +245,7 @@ def _stacked(parts: list[list[Array]]) -> list[Array]:
 def _sandwich(
     f: Callable[[PyTree], Array], w: PyTree, middle: Callable[[Array, Array], Array]
 ) -> Callable[[PyTree], PyTree]:
-    """p -> J' middle(f(w), J p), J the Jacobian of f: a pass forward and one back."""
+    """p -> J' middle(f(w), J p) with J the Jacobian of f, by a pass forward and one back."""
     value, along = jax.linearize(f, w)
     against = jax.linear_transpose(along, w)
     return lambda p: against(middle(value, along(p)))[0]
@@ -257,25 +261,21 @@ def curvature(policy: Policy, w: PyTree, pairs: Evaluation, form: str | Form) ->
     """The matrix of a row of `FORMS`, or of a form of your own, as an operator.
 
     Args:
-        policy: Gives `log_prob(w, state, action)`, and for the generalized forms `outputs`.
+        policy: The policy, which gives `log_prob(w, state, action)`, and `outputs` for the
+            generalised forms.
         w: Parameters at which `pairs` was evaluated.
-        pairs: Weighted pairs, whose weights are constants; or matrices that are known already.
+        pairs: Weighted pairs, whose weights are constants, or accumulated matrices.
         form: A name in `FORMS`, or a `Form`.
 
     Returns:
-        A `Curvature`, or a `Matrix` where it was accumulated.
+        A `Curvature`, or a `Matrix` if it was accumulated.
     """
     if isinstance(pairs, AccumulatedMatrices):
-        return pairs.matrix(w, str(form))
-    if isinstance(form, str):
-        if form not in FORMS:
-            raise ValueError(
-                f"`curvature(form=...)` knows {', '.join(FORMS)}, got {form!r}; or pass a "
-                f"`Form(weights, hessian, outer, output)`."
-            )
-        form = FORMS[form]
+        return pairs.matrix(w, form)
+    form = form_named("curvature", form)
     weights = pairs.weights(form.weights, squares=form.outer != 0)
-    h, o, g = _products(form[1:], (weights, weights, weights.sum(axis=1)))
+    factors = (form.hessian, form.outer, form.output)
+    h, o, g = _products(factors, (weights, weights, weights.sum(axis=1)))
     return Curvature(
         policy=policy,
         w=w,
@@ -285,19 +285,20 @@ def curvature(policy: Policy, w: PyTree, pairs: Evaluation, form: str | Form) ->
         outer=o,
         output=g,
         complete=pairs.complete,
-        parts=frozenset(part for part in form._fields[1:] if getattr(form, part)),
+        parts=frozenset(part for part, factor in form.terms.items() if factor),
     )
 
 
 def surrogate(
     policy: Policy, w: PyTree, pairs: WeightedPairs, form: str | Form = "H2"
 ) -> Callable[[PyTree], Scalar]:
-    r"""The one function S of v, whose derivatives at v = w are the paper's.
+    r"""The function S(v), whose derivatives at v = w are the paper's.
 
-    With the value weights of "H2" it is the EM bound $\mathcal{Q}(v, w)$ of eq. (16) up to
-    a constant in v, and its gradient at w is the policy gradient, eq. (11).
+    With the value weights of "H2" it is the EM bound $\mathcal{Q}(v, w)$ of eq. (16) up to a
+    constant in v, and its gradient at w is the policy gradient, eq. (11).
     """
-    return curvature(policy, w, pairs, form).surrogate
+    found: Callable[[PyTree], Array] = curvature(policy, w, pairs, form).surrogate
+    return found
 
 
 def gradient(policy: Policy, w: PyTree, pairs: Evaluation) -> PyTree:

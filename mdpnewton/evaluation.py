@@ -2,43 +2,47 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.forms import FORMS, Form
 from mdpnewton.models.closed_loop import ClosedLoop
 
 
 class WeightedPairs(eqx.Module):
-    """n states with k actions each, and the three weights that an evaluator gives every pair.
+    """n states with k actions each, and the three weights that an evaluator gives to every pair.
 
-    Sampled pairs have k = 1; an exact finite evaluator lists every action of every state.
-    The weights contain the occupancy already. Nothing is ever differentiated through them.
+    Sampled pairs have k = 1; an exact finite evaluator lists every action of every state. The
+    weights contain the occupancy already. Nothing is ever differentiated through them.
 
     Attributes:
         states: The states; their leading axis is n.
         actions: The actions; their leading axes are n and k.
-        occupancy: p_gamma(s, a), eq. (7).
-        value: p_gamma(s, a) Q(s, a), eq. (16).
-        advantage: p_gamma(s, a) A(s, a), Theorem 4.
-        objective: U(w), known exactly or estimated.
+        occupancy: Occupancy p_gamma(s, a), eq. (7).
+        value: Weights p_gamma(s, a) Q(s, a), eq. (16).
+        advantage: Weights p_gamma(s, a) A(s, a), Theorem 4.
+        objective: Objective U(w), known exactly or estimated.
         objective_error: Standard error of `objective`; 0 if it is exact.
-        ascent: Weights of the gradient where they differ from `value`: a baseline taken off
-            lowers the variance and leaves the mean, since E grad log pi = 0 in every state.
-        state_value: V(s), known exactly or estimated; None where nothing knows it.
+        ascent: Weights of the gradient if they differ from `value`: subtracting a baseline lowers
+            the variance and leaves the mean, since E grad log pi = 0 in every state.
+        state_value: Value V(s), known exactly or estimated; None if it is unknown.
         complete: Whether the k actions of a state are all its actions, so that sums over
             them are expectations. It allows exact shortcuts, never approximations.
-        averaged: Whether an action stands for many, and log pi for its average over them. Then
-            forms with products of scores are refused.
-        closed_loop: The chain behind an exact finite evaluation, else None. H12 and the
-            full Hessian need it.
+        averaged: Whether an action stands for many, and log pi for its average over them. Forms
+            with products of scores are then refused.
+        closed_loop: The Markov chain behind an exact finite evaluation, else None. H12 and the full
+            Hessian need it.
+        stage: Number of the problem, for an evaluator that goes from easier problems to harder
+            ones. Objectives of different stages are not compared.
     """
 
-    states: PyTree[Array]
-    actions: PyTree[Array]
+    states: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
     occupancy: Float[Array, "n k"]
     value: Float[Array, "n k"]
     advantage: Float[Array, "n k"]
@@ -49,6 +53,7 @@ class WeightedPairs(eqx.Module):
     complete: bool = eqx.field(static=True, default=False)
     averaged: bool = eqx.field(static=True, default=False)
     closed_loop: ClosedLoop | None = None
+    stage: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
         shape = self.occupancy.shape
@@ -74,13 +79,14 @@ class WeightedPairs(eqx.Module):
                     )
 
     def weights(self, name: str, *, squares: bool) -> Float[Array, "n k"]:
-        """The weights of that name, for a form that has squares of scores or that has none."""
+        """The weights with this name, for a form with or without squares of scores."""
         if self.averaged and squares:
             raise ValueError(
                 "this evaluation knows averages of log pi, not of squares of scores; use H2, A2, "
                 "V2 or 'fisher', or for a LinearGaussianMDP `linear_gaussian_terms`."
             )
-        return getattr(self, name)
+        found: Array = getattr(self, name)
+        return found
 
     @property
     def baseline(self) -> Float[Array, "n k"]:
@@ -96,13 +102,13 @@ class WeightedPairs(eqx.Module):
 
 
 class Matrix(eqx.Module):
-    """A symmetric matrix that is known as such, as an operator on vectors like `w`."""
+    """A symmetric matrix that is given by its entries, as an operator on vectors like `w`."""
 
     w: Float[Array, " n"]
     entries: Float[Array, "n n"]
 
     def __add__(self, other: "Matrix") -> "Matrix":
-        return Matrix(self.w, self.entries + other.entries)
+        return Matrix(self.w, self.entries + other.dense())
 
     def __mul__(self, factor: float) -> "Matrix":
         return Matrix(self.w, factor * self.entries)
@@ -122,39 +128,85 @@ class Matrix(eqx.Module):
 
     def diagonal(self) -> Float[Array, " n"]:
         """Its diagonal."""
-        return jnp.diagonal(self.entries)
+        found: Array = jnp.diagonal(self.entries)
+        return found
 
     def blocks(self) -> list[Float[Array, "1 n n"]]:
         """The matrix as its only block."""
         return [self.entries[None]]
 
 
+class MatrixDiagonal(eqx.Module):
+    """The diagonal of a symmetric matrix of which nothing else is known, for `Diagonal` solves."""
+
+    w: Float[Array, " n"]
+    entries: Float[Array, " n"]
+
+    def __add__(self, other: "MatrixDiagonal") -> "MatrixDiagonal":
+        return MatrixDiagonal(self.w, self.entries + other.diagonal())
+
+    def __mul__(self, factor: float) -> "MatrixDiagonal":
+        return MatrixDiagonal(self.w, factor * self.entries)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "MatrixDiagonal":
+        return self * -1.0
+
+    def diagonal(self) -> Float[Array, " n"]:
+        """The diagonal."""
+        return self.entries
+
+    def mv(self, p: Float[Array, " n"]) -> NoReturn:
+        """Refused, and with it iterative solvers and the divergence of a step."""
+        self._refuse("mv")
+
+    def dense(self) -> NoReturn:
+        """Refused."""
+        self._refuse("dense")
+
+    def blocks(self) -> NoReturn:
+        """Refused."""
+        self._refuse("blocks")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise ValueError(
+            f"`{name}` of this matrix is not available, because only the diagonal was accumulated; "
+            f"use a method with `solver=Diagonal()` and a step rule that needs no divergence, or "
+            f"evaluate with `diagonal=False`."
+        )
+
+
 class AccumulatedMatrices(eqx.Module):
-    """What a compiled simulator adds up itself, where pairs are too many to keep.
+    """Gradient and matrices that a simulator adds up itself, if pairs are too many to keep.
 
     Attributes:
         gradient: Gradient of U, a vector like `w`.
-        matrices: The matrices that were accumulated, by their names in `FORMS`.
-        objective: U(w), estimated.
+        matrices: The accumulated matrices, by their names in `FORMS`; a vector is the diagonal of
+            a matrix of which nothing else was accumulated.
+        objective: Estimated objective U(w).
         objective_error: Standard error of `objective`.
         decisions: Number of decisions behind the matrices, in the unit of the objective: "fisher"
             divided by it is the Fisher matrix of one decision.
+        stage: As in `WeightedPairs`.
     """
 
     gradient: Float[Array, " n"]
-    matrices: dict[str, Float[Array, "n n"]]
+    matrices: dict[str, Float[Array, "n n"] | Float[Array, " n"]]
     objective: float
     objective_error: float = 0.0
     decisions: float = 1.0
+    stage: int = eqx.field(static=True, default=0)
 
-    def matrix(self, w: Float[Array, " n"], form: str) -> Matrix:
-        """The matrix of that name."""
-        if form not in self.matrices:
-            raise ValueError(
-                f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
-                f"simulator adds up matrices in place of pairs; use a method that needs those."
-            )
-        return Matrix(w, self.matrices[form])
+    def matrix(self, w: Float[Array, " n"], form: str | Form) -> Matrix | MatrixDiagonal:
+        """The matrix of that name, or of a form that equals the row of one of the names."""
+        for name, entries in self.matrices.items():
+            if form in (name, FORMS.get(name)):
+                return Matrix(w, entries) if entries.ndim == 2 else MatrixDiagonal(w, entries)
+        raise ValueError(
+            f"this evaluation accumulated {', '.join(self.matrices)}, and not {form!r}: its "
+            f"simulator adds up matrices in place of pairs; use a method that needs those."
+        )
 
 
 Evaluation = WeightedPairs | AccumulatedMatrices
@@ -166,9 +218,9 @@ State = Mapping[str, Any]
 class Evaluator(ABC):
     """Turns a policy at `w` into an evaluation. Exact evaluators ignore the key.
 
-    `search` asks for nothing else than what stands here. An evaluator that remembers something
-    between evaluations gives it as `state`, and one that was built in the same way goes on from
-    there, bit for bit, once it is `restored`. One that wraps another passes all five on.
+    `search` calls nothing but methods of this class. An evaluator that remembers something
+    between evaluations returns it from `state`, and another one that was built in the same way goes
+    on from there, bit for bit, once it is `restored`. A wrapper passes all five methods on.
     """
 
     @abstractmethod
@@ -180,25 +232,25 @@ class Evaluator(ABC):
         """U(w) alone: what a line search asks for."""
 
     def revisit(self, key: Any, policy: Any, w: PyTree, known: Evaluation) -> Evaluation:
-        """The evaluation of a point that the search returns to because it undid a step.
+        """Evaluate a point that the search returns to because it undid a step.
 
-        Without a key nothing is random, and what is known stands; otherwise the point is evaluated
-        again, so that a lucky draw does not stay for ever.
+        Without a key nothing is random, and `known` stands; otherwise the point is evaluated again,
+        so that a lucky draw does not stay for ever.
 
         Args:
-            key: The key for samples, or None.
+            key: Random key for samples, or None.
             policy: The policy.
-            w: The parameters that are returned to.
+            w: The parameters that the search returns to.
             known: The evaluation that was made there before.
         """
         return known if key is None else self.evaluate(key, policy, w)
 
     def state(self) -> State:
-        """What is remembered between evaluations, as plain data."""
+        """What the evaluator remembers between evaluations, as plain data."""
         return {}
 
     def restored(self, state: State) -> Self:
-        """A copy of this evaluator with the state of another one that was built in the same way.
+        """Return a copy of this evaluator with the state of another one, built in the same way.
 
         Raises:
             ValueError: The state does not fit.

@@ -41,7 +41,7 @@ def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, 
     """The Hessian and all its parts, dense, Theorems 3 and 4, eqs. (18)-(22) and (45).
 
     All of them come from one table of scores. An exact evaluation lists every action, so that
-    V2 = -V1 and both forms of the Fisher matrix agree, Lemma 2; A2 is zero where curvature is
+    V2 = -V1 and both forms of the Fisher matrix agree, Lemma 2; A2 is zero where the curvature is
     constant, Lemma 3.
     """
     loop, table = _closed_loop(pairs), score_table(policy, w, pairs)
@@ -70,7 +70,7 @@ def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, 
 class PolicyHessian:
     """sign * (H12 + H12') + local: the Hessian of U, Theorem 4, where local is A1 + A2.
 
-    An operator like `Curvature`. A product costs two solves with the closed loop and two
+    This is an operator like `Curvature`. A product costs two solves with the closed loop and two
     passes over the scores; nothing of size n x n or S x S is formed.
     """
 
@@ -80,7 +80,7 @@ class PolicyHessian:
 
     @property
     def w(self) -> PyTree:
-        """Where the Hessian is taken."""
+        """Parameters at which the Hessian is taken."""
         return self.local.w
 
     def __add__(self, other: Curvature) -> "PolicyHessian":
@@ -113,7 +113,7 @@ class PolicyHessian:
         return ravel_pytree(self.w)[1](jnp.diagonal(self.dense()))
 
     def blocks(self) -> list[Float[Array, "blocks m m"]]:
-        """For each leaf of `w` its diagonal blocks, over `policy.independent_axes`."""
+        """The diagonal blocks of each leaf of `w`, over `policy.independent_axes`."""
         return _diagonal_blocks(self.dense(), self.w, self.local.policy.independent_axes)
 
 
@@ -121,15 +121,15 @@ class PolicyHessian:
 class DifferencedHessian:
     """Minus the Hessian of U, by differences of gradients: Appendix B.3, eq. (61).
 
-    Every product evaluates the policy anew beside `w`: this is the Hessian-free Newton method
-    that the paper compares with, exact or not as its evaluator is.
+    Every product evaluates the policy anew near `w`. This is the Hessian-free Newton method that
+    the paper compares with, exact or sampled as its evaluator is.
 
     Attributes:
         policy: The policy.
-        w: Where the Hessian is taken.
+        w: Parameters at which the Hessian is taken.
         gradient: The policy gradient at `w`.
-        evaluator: Evaluates the policy beside `w`.
-        key: Random key of the evaluator: the same for every product.
+        evaluator: Evaluates the policy near `w`.
+        key: Random key of the evaluator, the same for every product.
         epsilon: Step of the difference, relative to the norms of `w` and of the vector.
     """
 
@@ -163,7 +163,7 @@ class DifferencedHessian:
         return ravel_pytree(self.w)[1](jnp.diagonal(self.dense()))
 
     def blocks(self) -> list[Float[Array, "blocks m m"]]:
-        """For each leaf of `w` its diagonal blocks, over `policy.independent_axes`."""
+        """The diagonal blocks of each leaf of `w`, over `policy.independent_axes`."""
         return _diagonal_blocks(self.dense(), self.w, self.policy.independent_axes)
 
 
@@ -193,7 +193,8 @@ def _cross_term(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
     reached = loop.flow(table * loop.occupancy[:, :, None])
     slopes = _value_gradient(loop, table)
     with threads_for(2.0 * slopes.size * slopes.shape[1]):
-        return loop.mdp.discount * (reached.T @ slopes)
+        product: np.ndarray = loop.mdp.discount * (reached.T @ slopes)
+    return product
 
 
 def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -202,7 +203,8 @@ def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     negative = weights.ravel() < 0
     above, below = rows[~negative], rows[negative]
     with threads_for(rows.size * rows.shape[1]):
-        return above.T @ above - below.T @ below
+        product: np.ndarray = above.T @ above - below.T @ below
+    return product
 
 
 def _diagonal_blocks(matrix: Array, w: PyTree, independent_axes: int) -> list[Array]:
@@ -221,7 +223,8 @@ _scores = eqx.filter_jit(scores)
 
 @eqx.filter_jit
 def _along(policy: Policy, w: PyTree, states: Any, actions: Any, p: PyTree) -> Array:
-    return jax.jvp(lambda v: policy.log_probs(v, states, actions), (w,), (p,))[1]
+    found: Array = jax.jvp(lambda v: policy.log_probs(v, states, actions), (w,), (p,))[1]
+    return found
 
 
 @eqx.filter_jit

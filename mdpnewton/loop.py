@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -11,26 +12,26 @@ from jaxtyping import PyTree
 
 from mdpnewton.checks import instance, number, whole
 from mdpnewton.curvature import gradient
-from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
+from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
-from mdpnewton.steps.divergence import mean_divergence, promised
+from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
 
 Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One iteration.
+    """One iteration of a search.
 
     Attributes:
         iteration: Number of the iteration, from 0.
-        objective: U before the step.
+        objective: Objective U before the step.
         gradient_norm: Norm of the gradient before the step.
         step: What the step rule decided.
-        report: How the direction was found.
+        report: Report of the solve that gave the direction.
     """
 
     iteration: int
@@ -42,15 +43,15 @@ class Record:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Where a search ended and how it got there.
+    """Where a search ended, and how it got there.
 
     Attributes:
         w: The parameters, always finite.
-        objective: U at `w`.
+        objective: Objective U at `w`.
         gradient_norm: Norm of the gradient at `w`.
-        status: Why it stopped.
+        status: Why the search stopped.
         history: One record per iteration.
-        trace: The parameters at every iteration, the last included, if asked for.
+        trace: The parameters at every iteration, including the last, if `keep_trace` was set.
     """
 
     w: PyTree
@@ -61,9 +62,9 @@ class SearchResult:
     trace: tuple[PyTree, ...] = ()
 
     def or_interrupt(self) -> "SearchResult":
-        """Itself, unless it was interrupted: then the interrupt goes on to the caller's caller.
+        """Return this result, or raise `KeyboardInterrupt` if the search was interrupted.
 
-        For programs of many searches, where Ctrl-C means to end them all.
+        Programs of many searches use it, so that Ctrl-C ends them all.
         """
         if self.status == "interrupted":
             raise KeyboardInterrupt
@@ -85,6 +86,7 @@ def search(
     callback: Callable[[Record, PyTree], object] | None = None,
     evaluation: Evaluation | None = None,
     first: int = 0,
+    previous: Step | None = None,
 ) -> SearchResult:
     """Improve a policy from `w`, Algorithm 1.
 
@@ -93,20 +95,22 @@ def search(
         policy: The policy.
         w: Parameters to start from, any PyTree of floats.
         method: A name in `METHODS`, or a `Method`.
-        step: How far to go; `Constant(1.0)` if not given.
+        step: Rule for how far to go; `Constant(1.0)` if not given.
         key: Random key for sampled evaluators; exact ones need none.
-        iterations: Largest number of iterations, counted from 0.
-        gradient_tolerance: Stop when the gradient's norm is no larger.
-        patience: Stop after this many iterations in a row without a better objective; None
-            never stops for that, as suits noisy objectives.
-        keep_trace: Keep the parameters of every iteration.
+        iterations: Maximum number of iterations, counted from 0 and thus including those before
+            `first`.
+        gradient_tolerance: Stop when the norm of the gradient is at most this.
+        patience: Stop after this many iterations in a row without a better objective; None never
+            stops for this reason, as suits noisy objectives.
+        keep_trace: Whether to keep the parameters of every iteration.
         callback: Called with each record and the parameters after it; returns True to stop.
-        evaluation: Evaluation of `w`, where it is known already.
-        first: Number of the first iteration, to go on with a search that was stopped.
+        evaluation: Evaluation of `w`, if it is known already.
+        first: Number of the first iteration, to continue a search that was stopped.
+        previous: The last step of the search that was stopped, as its record has it.
 
     Returns:
-        The last parameters. An interrupt (Ctrl-C) ends the search with what it has; a step
-        to a point where the policy or its evaluation is not finite is rejected.
+        The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
+        a step to a point where the policy or its evaluation is not finite is rejected.
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
@@ -116,6 +120,8 @@ def search(
     if patience is not None:
         whole("search", "patience", patience, 1)
     whole("search", "first", first)
+    if previous is not None:
+        instance("search", "previous", previous, Step, "pass the `step` of a record")
     w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
     if not _is_finite(w):
         raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
@@ -130,7 +136,7 @@ def search(
             f"another `w`."
         )
     best, since_best = -np.inf, 0
-    previous, before = None, np.nan
+    before = np.nan
     try:
         for iteration in range(first, iterations):
             here = _fold(key, iteration)
@@ -151,6 +157,8 @@ def search(
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
             previous, before = decided, evaluation.objective
+            if next_evaluation.stage != evaluation.stage:
+                best, before = -np.inf, np.nan  # of another problem
             w, evaluation = moved, next_evaluation
             history.append(record)
             trace += [w] if keep_trace else []
@@ -193,13 +201,13 @@ def _transact(
             arrived = evaluator.evaluate(key, policy, moved)
             if not np.isfinite(arrived.objective):
                 reason = "the objective is not finite there"
-            elif not rule.keeps(evaluation, arrived):
+            elif arrived.stage == evaluation.stage and not rule.keeps(evaluation, arrived):
                 reason = "the objective fell"
             else:
                 return decided, moved, arrived
         else:
             reason = "the parameters would not be finite"
-    # The old point again: with what was sampled on the way, if the evaluator can use it.
+    # Evaluate the old point again, with what was sampled on the way if the evaluator can use it.
     if arrived is not None:
         evaluation = evaluator.revisit(_fold(key, 1), policy, w, evaluation)
     elif key is not None:
@@ -230,7 +238,13 @@ def _line(
             raise ValueError("this step rule looks at pairs of states and actions; use another one")
         return evaluation
 
+    quadratic = None
+    if isinstance(evaluation, AccumulatedMatrices):
+        quadratic = partial(fisher_form, ahead.value, evaluation)
+
     def divergence_at(size: float) -> float:
+        if quadratic is not None:
+            return 0.5 * quadratic() * size**2
         return float(mean_divergence(policy, w, move(w, size, ahead.value), pairs()))
 
     def surrogate_at(size: float) -> float:
@@ -244,6 +258,7 @@ def _line(
         slope_at=slope_at,
         divergence_at=divergence_at,
         surrogate_at=surrogate_at,
+        fisher_form=quadratic,
     )
 
 

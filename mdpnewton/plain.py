@@ -1,4 +1,4 @@
-"""PyTrees as plain data and back: what `state` and `restored` are made of."""
+"""Converts PyTrees to plain data and back, for `state` and `restored`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,20 +15,20 @@ from mdpnewton.checks import refuse
 def arrays_of(tree: PyTree) -> list[np.ndarray]:
     """The arrays and numbers of a tree, in the order of `jax.tree.leaves`.
 
-    That is the order in which a module declares its fields, parts of parts included, without those
-    that are static; dictionaries go by their sorted keys.
+    This is the order in which a module declares its fields, including fields of fields and without
+    static ones; dictionaries are ordered by their keys.
     """
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array_like))]
 
 
-def filled(call: str, name: str, tree: PyTree, arrays: Any) -> PyTree:
-    """The tree with these arrays, as `arrays_of` gives them, in place of its own.
+def with_arrays(call: str, name: str, tree: PyTree, arrays: Any) -> PyTree:
+    """Return the tree with these arrays, as `arrays_of` gives them, in place of its own.
 
     Args:
-        call: Name of what is restored, for the error.
+        call: Name of the call, for the error.
         name: Name of the tree in the state, for the error.
-        tree: Has the structure, the shapes and the types.
-        arrays: What goes into it.
+        tree: Tree with the structure, the shapes and the types.
+        arrays: Arrays to put into it.
     """
     changing, rest = eqx.partition(tree, eqx.is_array_like)
     leaves, structure = jax.tree.flatten(changing)
@@ -44,7 +44,7 @@ def filled(call: str, name: str, tree: PyTree, arrays: Any) -> PyTree:
 
 
 def entries(call: str, state: Any, *names: str) -> tuple[Any, ...]:
-    """The entries of a state with exactly these names; other states are of something else."""
+    """The entries of a state, which must have exactly these names."""
     found = sorted(map(str, state)) if isinstance(state, Mapping) else [type(state).__name__]
     if found != sorted(names):
         listed = ", ".join(found) or "nothing"
@@ -55,14 +55,14 @@ def entries(call: str, state: Any, *names: str) -> tuple[Any, ...]:
 
 
 def sequence(call: str, name: str, value: Any) -> Sequence[Any]:
-    """The value, if it is a list."""
+    """Return the value if it is a list, else raise."""
     if not isinstance(value, list):
         refuse(call, name, f"needs a list, got {type(value).__name__}")
     return value
 
 
 def reals(call: str, name: str, values: Any, count: int) -> tuple[float, ...]:
-    """So many numbers of a list; NaN and infinity are among the numbers that a state may hold."""
+    """The `count` numbers of a list, among which NaN and infinity are allowed."""
     listed = sequence(call, name, values)
     plain = all(isinstance(each, int | float) and not isinstance(each, bool) for each in listed)
     if not plain or len(listed) != count:

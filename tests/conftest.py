@@ -13,6 +13,9 @@ os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import jax  # noqa: E402
+import shapes  # noqa: E402
+
+shapes.install()
 
 import mdpnewton  # noqa: E402, F401
 

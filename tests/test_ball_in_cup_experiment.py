@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_the_complete_runs(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ball_in_cup, "_searched", tiring)
     more = ["--set", "runs=5", "--set", f"methods=natural,{CMA}", "--set", "updates=1"]
-    assert main(["run", "ball-in-cup", "--out", str(tmp_path), *more]) == 0
+    assert main(["run", "ball-in-cup", "--out", str(tmp_path), *more]) == 130
     found = json.loads((tmp_path / "results.json").read_text())
     assert [one["runs"] for one in found["methods"].values()] == [1, 1]
     assert found["seeds"] == [0, 0]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from mdpnewton import METHODS, MonteCarlo, check_policy, direction, search
 from mdpnewton.evaluators import Bandit, Shaped, rank_utilities, shaped
 from mdpnewton.evaluators.bandit import _log_probs
+from mdpnewton.methods import BlockwiseMaximization, Guarded
 from mdpnewton.policies import DiagonalGaussian, Gaussian
-from mdpnewton.training.black_box import BLACK_BOX_METHODS, BlockwiseMaximization, Guarded
+from mdpnewton.training.black_box import BLACK_BOX_METHODS
 
 K = 5
 POLICY = DiagonalGaussian(K)

@@ -10,7 +10,13 @@ import reference
 from problems import arrays, gibbs, random_mdp, tabular
 
 from mdpnewton.cli import main
+from mdpnewton.cli.tables import method_names
+from mdpnewton.environments import ENVIRONMENTS
 from mdpnewton.experiments import EXPERIMENTS
+from mdpnewton.methods import METHODS, PLACES
+from mdpnewton.methods import names as names_of
+from mdpnewton.training.black_box import BLACK_BOX_METHODS
+from mdpnewton.training.presets import TRAINING_METHODS
 
 
 def run(capsys, *arguments):
@@ -28,25 +34,61 @@ def model(folder, **changes):
     return path
 
 
-def test_help_answers_at_once_and_loads_nothing_heavy():
+@pytest.mark.parametrize(
+    "words", [[], ["train"], ["run"], ["solve"], ["tetris", "train"], ["list"]], ids=" ".join
+)
+def test_help_answers_at_once_and_loads_nothing_heavy(words):
     code = (
         "import sys, mdpnewton.cli\n"
-        "try: mdpnewton.cli.main(['--help'])\n"
+        f"try: mdpnewton.cli.main({[*words, '--help']})\n"
         "except SystemExit: pass\n"
         "heavy = {'jax', 'scipy', 'matplotlib', 'rich', 'equinox', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "analyze" in done.stdout
+    assert "--json" in done.stdout or "analyze" in done.stdout
 
 
-def test_list_names_every_experiment(capsys):
-    status, out, _ = run(capsys, "list")
-    assert status == 0
-    assert all(name in out for name in EXPERIMENTS)
-    status, out, _ = run(capsys, "list", "--json")
-    assert set(json.loads(out)) == set(EXPERIMENTS)
+@pytest.mark.parametrize("what", [None, "experiments", "methods", "environments"])
+def test_list_names_everything_in_80_columns(capsys, what):
+    names = {
+        "experiments": set(EXPERIMENTS),
+        "methods": {*METHODS, *TRAINING_METHODS, *BLACK_BOX_METHODS, *names_of("controller")},
+        "environments": set(ENVIRONMENTS),
+    }
+    words = ["list"] if what is None else ["list", what]
+    status, out, err = run(capsys, *words)
+    assert (status, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    shown = {line.split()[1] for line in out.splitlines() if line.startswith("│ ")}
+    wanted = set().union(*names.values()) if what is None else names[what]
+    assert shown - {"│"} == wanted  # a line that goes on with a cell begins with two borders
+    status, out, err = run(capsys, *words, "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    if what is None:
+        assert {kind: set(found[kind]) for kind in found} == names
+    else:
+        assert set(found) == names[what]
+
+
+def test_list_says_where_a_method_applies(capsys):
+    _, out, _ = run(capsys, "list", "methods", "--json")
+    found = json.loads(out)
+    assert found["natural"] == {"label": "natural gradient", "places": list(PLACES)}
+    assert found["adam"]["places"] == ["controller"]
+    for place in PLACES:
+        expected = [name for name, row in found.items() if place in row["places"]]
+        assert set(method_names(place)) == set(expected)
+    assert set(method_names("network")) == set(TRAINING_METHODS)
+    assert found["newton"]["places"] == ["exact"]
+
+
+def test_list_of_environments_has_ids_and_sentences(capsys):
+    _, out, _ = run(capsys, "list", "environments", "--json")
+    for name, row in json.loads(out).items():
+        assert (row["id"], row["sentence"]) == (ENVIRONMENTS[name].id, ENVIRONMENTS[name].sentence)
 
 
 @pytest.mark.parametrize("kind", ["gibbs", "tabular"])
@@ -157,7 +199,17 @@ BAD_COMMANDS = {
     ("run", "hallway", "--set", "maze"): "write NAME=VALUE",
     ("run", "hallway", "--set", "color=red"): "there is no such setting",
     ("run", "hallway", "--set", "discount=high"): "needs a value of type float",
-    ("run", "invariance", "--set", "iterations=0"): "must be at least 1",
+    ("run", "invariance", "--set", "iterations=0"): (
+        "--set iterations=0: must be a whole number of at least 1, got 0"
+    ),
+    ("run", "cartpole", "--set", "tuning_runs=-1"): (
+        "--set tuning_runs=-1: must be a whole number of at least 0, got -1"
+    ),
+    ("run", "hallway", "--set", "maze=round"): "--set maze=round: must be one of 'hallway', 'mcc",
+    ("run", "hallway", "--set", "spread=nan"): "--set spread=nan: must be a number at least 0",
+    ("list", "planets"): "invalid choice",
+    ("train", "cartpole", "--method", "magic"): "there is no method 'magic'; choose one of second",
+    ("tetris", "train", "--method", "newton"): "there is no method 'newton'; choose one of second",
     ("run", "hallway", "--set", "discount=0"): "there is no ratio",
     ("run", "hallway", "--set", "discount=2"): "must be in [0, 1)",
     ("run", "hallway", "--set", "features=past"): "'successor' or 'current'",
@@ -195,7 +247,7 @@ def test_an_interrupt_says_so(capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mdpnewton.cli.parser._list", interrupted)
+    monkeypatch.setattr("mdpnewton.cli.tables.experiments", interrupted)
     assert main(["list"]) == 130
     assert capsys.readouterr().err == "mdpnewton: interrupted\n"
 
@@ -204,6 +256,6 @@ def test_an_unexpected_error_is_one_line_too(capsys, monkeypatch):
     def fail(*_):
         raise RuntimeError("the\nroof")
 
-    monkeypatch.setattr("mdpnewton.cli.parser._list", fail)
+    monkeypatch.setattr("mdpnewton.cli.tables.experiments", fail)
     assert main(["list"]) == 2
     assert capsys.readouterr().err.startswith("mdpnewton: error: RuntimeError: the roof; run it")

@@ -11,7 +11,8 @@ from jax.flatten_util import ravel_pytree
 from scipy import sparse
 
 import mdpnewton as mn
-from mdpnewton.methods.rows import ROW_METHODS, offset, row_direction
+from mdpnewton.methods import method_for, names
+from mdpnewton.methods.rows import row_offset
 from mdpnewton.policies.controller import Tables
 
 
@@ -149,20 +150,20 @@ def test_rows_in_closed_form_are_the_directions_of_the_library(lowest, first):
     closed = evaluator.chain.closed(tables)
     values, used = evaluator.chain.earned(tables, closed)
     means = Tables(*(jnp.sum(p * q, axis=-1) for p, q in zip(tables, values, strict=True)))
-    shift = float(offset(means, used, 0.2))
+    shift = float(row_offset(means, used, 0.2))
     damped = {
         "second_gauss_newton": mn.Dense(),
         "block_second_gauss_newton": mn.Block(),
         "diagonal_second_gauss_newton": mn.Diagonal(),
     }
-    for name in ROW_METHODS:
-        ahead, _ = row_direction(name, tables, values, used, 0.2)
+    for name in names("controller"):
+        ahead, _ = method_for(name, "controller").direct(tables, values, used, 0.2)
         method = mn.Precondition("H2", damped[name], shift) if name in damped else name
         at = pairs
         if name == "adam":
             continue  # the gradient, below as "steepest"
         if name == "expectation_maximization":
-            each = float(offset(values, used, 0.2))
+            each = float(row_offset(values, used, 0.2))
             raised = mn.ControllerEvaluator(pomdp, each * (1 - pomdp.discount))
             at = raised.evaluate(None, policy, w)
             assert at.objective == pytest.approx(pairs.objective)
@@ -256,7 +257,7 @@ def test_sampled_estimates_agree_with_exact_ones():
     assert (np.abs(np.mean(samples, axis=0) - expected) <= 4 * error + 2e-4).all()
 
 
-@pytest.mark.parametrize("method", ROW_METHODS)
+@pytest.mark.parametrize("method", names("controller"))
 def test_every_row_method_rises_from_every_start(method):
     _, evaluator, policy, _ = problem(6, nodes=2, lowest=-0.5)
     starts = mn.random_starts(policy, 0, 4)

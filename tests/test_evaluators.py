@@ -13,10 +13,11 @@ from problems import gibbs, random_mdp
 import mdpnewton as mn
 import mdpnewton.evaluators
 from mdpnewton.domains.tetris.evaluator import TetrisEvaluator
+from mdpnewton.domains.tetris.policy import soft_start
 from mdpnewton.files.states import load_state, save_state
 from mdpnewton.plain import arrays_of
 from mdpnewton.policies.features import OneHot
-from mdpnewton.training.tetris import soft_start
+from mdpnewton.training.survival import Clock, Schedule, SurvivalEvaluator
 
 MDP = random_mdp(3, n_states=3, n_actions=2, discount=0.7)
 POLICY, _, W = gibbs(3, MDP, n=2)
@@ -80,9 +81,16 @@ def network_critic():
     return mn.NetworkCritic(mn.mlp(jax.random.key(0), 3, 1, width=4, depth=1), TABLE, steps=3)
 
 
-def tetris():
+def tetris(diagonal=False):
     policy = mn.AfterstatePolicy("bi", 6, 5)
-    evaluator = TetrisEvaluator(games=20, line_games=10, threads=1, cap=10_000)
+    evaluator = TetrisEvaluator(games=20, line_games=10, threads=1, cap=10_000, diagonal=diagonal)
+    return evaluator, policy, jnp.asarray(soft_start(policy))
+
+
+def survival():
+    policy = mn.AfterstatePolicy("bi", 6, 5)
+    numbers, clock = Schedule(games=20, least_games=5, pieces=200), Clock(iterations=5)
+    evaluator = SurvivalEvaluator(numbers, ((0.1, 5), (1.0, 6)), clock, threads=1)
     return evaluator, policy, jnp.asarray(soft_start(policy))
 
 
@@ -104,8 +112,10 @@ CASES = {
     "Shaped": lambda: finite(mn.Shaped(mn.MonteCarlo(SIMULATOR, 0.7, episodes=4, reuse=3))),
     "Shaped over a critic": lambda: finite(mn.Shaped(actor_critic())),
     "TetrisEvaluator": tetris,
+    "TetrisEvaluator of diagonals": lambda: tetris(diagonal=True),
+    "SurvivalEvaluator on two boards": survival,
 }
-REMEMBERING = [name for name in CASES if not name.endswith("Evaluator")]
+REMEMBERING = [name for name in CASES if "Evaluator" not in name]
 every_evaluator = pytest.mark.parametrize("name", CASES)
 every_memory = pytest.mark.parametrize("name", REMEMBERING)
 
@@ -115,7 +125,8 @@ def test_every_public_evaluator_is_a_case():
     public = [getattr(module, name) for module in modules for name in module.__all__]
     classes = [each for each in public if inspect.isclass(each) and issubclass(each, mn.Evaluator)]
     names = {each.__name__ for each in classes if each is not mn.Evaluator}
-    assert names | {"TetrisEvaluator"} == {case.split(" ")[0] for case in CASES}
+    inside = {"TetrisEvaluator", "SurvivalEvaluator"}
+    assert names | inside == {case.split(" ")[0] for case in CASES}
 
 
 def is_plain(data):
@@ -214,6 +225,17 @@ def changes(state):
     if "critic" in state:
         for critic in (state["critic"][:-1], [np.zeros(9)] * len(state["critic"]), [None]):
             yield "critic", {**state, "critic": critic}
+    if "adapted" in state:
+        held, adapted = state["held"], state["adapted"]
+        yield "another count", {**state, "evaluations": 0}
+        yield "nothing held", {**state, "held": None}
+        for name, wrong in (("gradient", np.zeros((2, 2))), ("numbers", [1.0]), ("stage", "text")):
+            yield name, {**state, "held": {**held, name: wrong}}
+        yield "no matrices", {**state, "held": {**held, "matrices": 3}}
+        yield "matrices", {**state, "held": {**held, "matrices": {"H2": np.zeros((2, 3))}}}
+        yield "seen", {**state, "seen": state["seen"][1:]}
+        for name, wrong in (("height", 0), ("games", 0.5), ("critic", adapted["critic"][1:])):
+            yield name, {**state, "adapted": {**adapted, name: wrong}}
     if "best" in state:
         yield "best", {**state, "best": {"action": None}}
         yield "batches", {**state, "batches": state["batches"] * 3}

@@ -10,8 +10,7 @@ import pytest
 from mdpnewton import direction, search  # noqa: F401
 from mdpnewton.cli import main
 from mdpnewton.domains.ball_in_cup.pictures import pictures_available
-from mdpnewton.experiments import EXPERIMENTS, fsc  # noqa: F401
-from mdpnewton.report.progress import progress_bar
+from mdpnewton.experiments import EXPERIMENTS, fsc, tetris  # noqa: F401
 
 FULL = ("first_gauss_newton", "second_gauss_newton")
 DIAGONAL = ("diagonal_first_gauss_newton", "diagonal_second_gauss_newton")
@@ -78,15 +77,6 @@ def test_json_prints_the_results_and_nothing_else(results, name, tmp_path, capsy
     assert untimed(json.loads(captured.out)) == untimed(load(folder))
     for picture in folder.glob("*.svg" if name not in TIMED else "arm.png"):
         assert picture.read_bytes() == (tmp_path / picture.name).read_bytes()
-
-
-def test_without_a_terminal_a_long_run_writes_lines(monkeypatch, capsys):
-    monkeypatch.setattr("mdpnewton.report.progress.EVERY", 0.0)
-    for quiet in (False, True):
-        with progress_bar("tetris", quiet=quiet) as progress:
-            progress(3, 10, "natural [gradient]")
-        line = "tetris: natural [gradient], 3/10, 0 min\n"
-        assert capsys.readouterr().err == ("" if quiet else line)
 
 
 def test_invariance_full_methods_agree_after_both_maps(results):
@@ -160,8 +150,10 @@ def test_ctrl_c_keeps_the_complete_problems_of_fsc(tmp_path, monkeypatch):
 
     monkeypatch.setattr("mdpnewton.experiments.fsc.search_controllers", tiring)
     more = ["--set", "problems=cheese,load_unload", "--set", "iterations=20"]
-    assert main(["run", "fsc", "--out", str(tmp_path), *more]) == 0
-    assert list(load(tmp_path)["problems"]) == ["cheese"]
+    assert main(["run", "fsc", "--out", str(tmp_path), *more]) == 130
+    found = load(tmp_path)
+    assert list(found["problems"]) == ["cheese"]
+    assert found["interrupted"] is True
 
 
 def test_demo_second_order_methods_beat_steepest_ascent(results):
@@ -192,7 +184,19 @@ def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeyp
         return direction(*arguments, **options)
 
     monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", tiring)
-    assert main(["run", "hallway", "--out", str(tmp_path)]) == 0
+    assert main(["run", "hallway", "--out", str(tmp_path)]) == 130
     found = load(tmp_path)
     assert found["status"] == "interrupted"
+    assert found["interrupted"] is True
     assert len(found["ratio"]) == 13
+
+
+def test_tetris_reads_diagonals_where_they_are_enough_and_finds_the_same(monkeypatch):
+    names = ("steepest", "natural", "diagonal_second_gauss_newton", "second_gauss_newton")
+    enough = [name for name in names if tetris.reads_diagonals(tetris.method_of(name, 1e-2))]
+    assert enough == ["steepest", "diagonal_second_gauss_newton"]
+    config = tetris.Config(games=20, fresh_games=20, height=6, width=5, methods=",".join(enough))
+    found = [tetris.run(config, 4, lambda *_: None)]
+    monkeypatch.setattr(tetris, "reads_diagonals", lambda method: False)
+    found.append(tetris.run(config, 4, lambda *_: None))
+    assert found[0] == found[1]

@@ -137,20 +137,20 @@ def test_bad_models_are_refused_in_one_line():
     crooked = good["noise"] + np.triu(np.ones((6, 6)), 1)
     for changes, message in (
         ({"A": np.eye(5)}, r"needs shape"),
-        ({"B": np.zeros(6)}, r"needs 2 dimension"),
+        ({"B": np.zeros(6)}, r"needs 2 axes"),
         ({"noise": crooked}, r"not symmetric"),
         ({"noise": -np.eye(6)}, r"positive semidefinite"),
         ({"reward_covariance": np.zeros((1, 9, 9))}, r"positive definite"),
-        ({"start_mean": np.full(6, np.nan)}, r"NaN or infinite"),
+        ({"start_mean": np.full(6, np.nan)}, r"must be finite"),
         ({"horizon": 0}, r"at least 1"),
-        ({"discount": 1.5}, r"within"),
+        ({"discount": 1.5}, r"above 0 and at most 1, got 1.5"),
         ({"reward_weight": [-1.0]}, r"must be positive"),
     ):
         with pytest.raises(ValueError, match=message):
             mn.LinearGaussianMDP(**(good | changes))
     with pytest.raises(ValueError, match="needs a gain"):
         mn.AffineGaussian(3, 6).parameters(np.zeros((6, 3)), np.zeros(3), 0.1)
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match=r"must be a number above 0, got 0\.0"):
         mn.AffineGaussian(3, 6).parameters(np.zeros((3, 6)), np.zeros(3), 0.0)
 
 
@@ -163,4 +163,5 @@ def test_ctrl_c_keeps_the_complete_runs():
     config = row.config("quick", {"iterations": "2", "links": "2", "horizon": "30"})
     results = row.load().run(config, 0, tire)
     assert results["seeds"] == [0, 0]
+    assert results["interrupted"] is True
     assert all(len(found["final_shares"]) == 1 for found in results["methods"].values())

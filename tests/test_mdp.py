@@ -47,18 +47,27 @@ BAD = {
     "NaN probability": (broken(transition=with_entry((0, 0, 0), np.nan)), "must be finite"),
     "NaN reward": (broken(reward=with_entry((1, 1), np.nan)), r"entry \(1, 1\) is nan"),
     "infinite reward": (broken(reward=with_entry((0, 1), np.inf)), r"entry \(0, 1\) is inf"),
-    "discount of one": (broken(discount=1.0), r"must be in \[0, 1\), got 1\.0"),
-    "negative discount": (broken(discount=-0.1), r"must be in \[0, 1\)"),
-    "NaN discount": (broken(discount=np.nan), r"must be in \[0, 1\)"),
-    "start of another length": (broken(start=np.ones(3) / 3), r"expected shape \(4,\), got \(3,\)"),
+    "discount of one": (broken(discount=1.0), r"must be a number at least 0 and below 1, got 1\.0"),
+    "negative discount": (broken(discount=-0.1), "at least 0 and below 1, got"),
+    "NaN discount": (broken(discount=np.nan), "at least 0 and below 1, got"),
+    "start of another length": (
+        broken(start=np.ones(3) / 3),
+        r"\(S,\) = \(4,\) to match `reward`, got \(3,\)",
+    ),
     "start that does not sum to one": (broken(start=np.ones(4)), "must sum to one"),
     "transition of another shape": (
         broken(transition=lambda p: p[:, :, :3]),
         r"needs shape \(S, A, S\) = \(4, 2, 4\)",
     ),
-    "reward of one axis": (broken(reward=np.ones(4)), "needs 2 non-empty axes"),
+    "reward of one axis": (
+        broken(reward=np.ones(4)),
+        r"needs 2 axes, none of them empty, got shape \(4,\)",
+    ),
     "words for rewards": (broken(reward=[["a", "b"]] * 4), "array of numbers"),
-    "unknown solver": (broken(linear_solver="magic"), "'auto', 'direct' or 'iterative'"),
+    "unknown solver": (
+        broken(linear_solver="magic"),
+        "one of 'auto', 'direct', 'iterative', got 'magic'",
+    ),
     "sparse of another shape": (
         broken(transition=sparse.eye_array(4)),
         r"\(S\*A, S\) = \(8, 4\)",

@@ -175,6 +175,21 @@ def test_the_twelve_lines_of_the_readme_need_no_extra():
     assert np.isfinite(float(smallest))
 
 
+def test_analyze_needs_no_extra_and_says_why_there_is_no_figure(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = {"reward": np.ones((3, 2)), "start": np.full(3, 1 / 3), "discount": 0.9}
+    np.savez("model.npz", transition=np.full((3, 2, 3), 1 / 3), **model)
+    done = command_without(sorted(EXTRAS), "analyze", "model.npz")
+    assert done.returncode == 0, done.stderr
+    assert "negative semidefinite" in done.stdout
+    assert done.stderr.splitlines() == [
+        "mdpnewton: no figure: a figure needs Matplotlib; install it with: "
+        "pip install 'mdpnewton[plots]'"
+    ]
+    names = {path.name for path in (tmp_path / "runs" / "analyze-model").iterdir()}
+    assert names == {"config.json", "results.json"}
+
+
 def test_help_needs_no_extra():
     assert command_without(sorted(EXTRAS), "--help").returncode == 0
 

@@ -168,7 +168,7 @@ def test_the_redundant_parameter_of_a_row_does_nothing_and_reduced_removes_it():
 
 
 BAD = {
-    "features of two axes": (lambda: mn.Gibbs(np.ones((2, 3))), "needs shape"),
+    "features of two axes": (lambda: mn.Gibbs(np.ones((2, 3))), "needs 3 axes"),
     "features with NaN": (lambda: mn.Gibbs(np.full((2, 2, 1), np.nan)), "must be finite"),
     "a feature function without length": (lambda: mn.Gibbs(lambda s: s), "n_features"),
     "an indefinite covariance": (
@@ -179,7 +179,7 @@ BAD = {
         lambda: mn.LinearGaussian([[1.0, 2.0], [0.0, 1.0]], 2),
         "symmetric",
     ),
-    "an unknown scale": (lambda: mn.Gaussian(1, 1, scale="wide"), "must be one of log_sigma"),
+    "an unknown scale": (lambda: mn.Gaussian(1, 1, scale="wide"), "must be one of 'log_sigma'"),
     "a singular map": (
         lambda: mn.Reparametrized(mn.TabularSoftmax(1, 2), np.ones((2, 2))),
         "non-singular",

@@ -78,14 +78,14 @@ BAD = {
     ),
     "start": (broken(start=np.ones(4)), "must sum to one"),
     "start shape": (broken(start=np.ones(3) / 3), r"\(S\) = \(4,\), got \(3,\)"),
-    "discount": (broken(discount=1.0), r"must be in \[0, 1\), got 1\.0"),
-    "NaN discount": (broken(discount=np.nan), r"must be in \[0, 1\)"),
-    "values": (broken(values="loss"), "must be 'reward' or 'cost', got 'loss'"),
+    "discount": (broken(discount=1.0), r"must be a number at least 0 and below 1, got 1\.0"),
+    "NaN discount": (broken(discount=np.nan), "at least 0 and below 1, got nan"),
+    "values": (broken(values="loss"), "must be one of 'reward', 'cost', got 'loss'"),
     "first": (broken(first_observation=np.ones((4, 3))), "row 0 sums to 3"),
     "first shape": (broken(first_observation=np.ones((3, 4))), r"\(S, O\) = \(4, 3\)"),
     "names": (broken(states=("a", "b")), "needs 4 names"),
     "a string for names": (broken(actions="ab"), "needs 2 names"),
-    "same names": (broken(actions=("a", "a")), "'a' comes twice"),
+    "same names": (broken(actions=("a", "a")), "'a' occurs twice"),
 }
 
 
@@ -184,10 +184,10 @@ def test_labels_are_names_or_numbers():
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_shipped_file_is_what_the_writer_makes_of_its_generator(name, tmp_path):
-    # To write them anew: save_pomdp(path, PROBLEMS[name](), description(name))
+    # To write them again: save_pomdp(path, PROBLEMS[name](), description(name))
     path = tmp_path / f"{name}.pomdp"
     save_pomdp(path, PROBLEMS[name](), description(name))
-    text = (files("mdpnewton") / "problems" / path.name).read_text()
+    text = (files("mdpnewton.files") / "problems" / path.name).read_text()
     assert text == path.read_text()
     assert text.startswith("# ")
     pomdp = load_pomdp(name)

@@ -421,20 +421,20 @@ GOOD = dict(
 @pytest.mark.parametrize(
     ("name", "bad", "message"),
     [
-        ("A", np.ones(2), "needs 2 dimensions"),
+        ("A", np.ones(2), "needs 2 axes"),
         ("A", np.ones((2, 3)), r"needs shape \(2, 2\)"),
         ("B", np.ones((3, 1)), r"needs shape \(2, 1\)"),
         ("B", np.ones((2, 0)), "none of them empty"),
-        ("A", [[np.nan, 0], [0, 1]], "NaN or infinite"),
+        ("A", [[np.nan, 0], [0, 1]], r"must be finite, but entry \(0, 0\) is nan"),
         ("state_cost", [[1, 2], [0, 1]], "not symmetric"),
         ("state_cost", -np.eye(2), "must be positive semidefinite"),
         ("action_cost", np.zeros((1, 1)), "must be positive definite"),
         ("noise", -np.eye(2), "must be positive semidefinite"),
         ("start_mean", np.zeros(3), r"needs shape \(2,\)"),
         ("start_covariance", np.eye(3), r"needs shape \(2, 2\)"),
-        ("discount", 1.0, r"within \(0, 1\)"),
-        ("discount", 0.0, r"within \(0, 1\)"),
-        ("discount", np.nan, r"within \(0, 1\)"),
+        ("discount", 1.0, "above 0 and below 1, got"),
+        ("discount", 0.0, "above 0 and below 1, got"),
+        ("discount", np.nan, "above 0 and below 1, got"),
     ],
 )
 def test_bad_problems_are_refused_in_one_line(name, bad, message):
@@ -455,8 +455,8 @@ def test_bad_gains_and_policies_are_refused_in_one_line():
     with pytest.raises(ValueError, match="needs a QuadraticMDP, got str"):
         QuadraticEvaluator("mdp")
     wrong = [
-        (mn.AffineGaussian(1, 3), "1 actions of 3 states"),
-        (mn.AffineGaussian(2, 2), "2 actions of 2 states"),
+        (mn.AffineGaussian(1, 3), "1 actions and 3 states"),
+        (mn.AffineGaussian(2, 2), "2 actions and 2 states"),
         (mn.LinearGaussian(np.eye(1), 3), r"shape \(1, 3\)"),
         (mn.LinearGaussian(np.eye(1), 2, jnp.tanh), "affine in the state"),
         (mn.TabularSoftmax(2, 2), "got TabularSoftmax"),

@@ -1,5 +1,6 @@
 """The loop: every method with every rule, transactions, stops, records."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import equinox as eqx
@@ -21,6 +22,8 @@ RULES = {
     "decay": mn.Decay(0.5),
     "best of set": mn.BestOfSet((0.1, 0.5, 1.0)),
     "keep if better": mn.KeepIfBetter(),
+    "keep unless lost": mn.KeepUnlessLost(),
+    "kl schedule": mn.KLSchedule(lambda iteration: iteration / 3),
     "armijo": mn.Armijo(),
     "strong wolfe": mn.StrongWolfe(),
 }
@@ -114,6 +117,53 @@ def test_it_stops_on_stagnation_with_what_it_has():
     assert len(found.history) == 8
 
 
+class Staged(mn.Evaluator):
+    """Two problems one after the other; the second is worth a tenth of the first."""
+
+    def __init__(self, change):
+        self.change, self.evaluations = change, 0
+
+    def evaluate(self, key, policy, w):
+        found = EVALUATOR.evaluate(key, policy, w)
+        stage = int(self.evaluations >= self.change)
+        self.evaluations += 1
+        return replace(found, objective=found.objective * 0.1**stage, stage=stage)
+
+    def objective(self, key, policy, w):
+        return EVALUATOR.objective(key, policy, w)
+
+
+def test_objectives_of_two_stages_are_not_compared():
+    risen = []
+
+    class Watching(mn.Constant):
+        def choose(self, line, iteration):
+            risen.append(line.risen)
+            return super().choose(line, iteration)
+
+        def keeps(self, before, after):
+            assert before.stage == after.stage
+            return after.objective >= before.objective
+
+    found = mn.search(Staged(4), POLICY, START, step=Watching(), iterations=9, patience=2)
+    assert found.status == "iterations"  # no stagnation below what another problem gave
+    assert all(record.step.accepted for record in found.history)
+    assert found.history[4].objective < found.history[3].objective / 5
+    assert [n for n, each in enumerate(risen) if np.isnan(each)] == [0, 4]
+    assert all(each >= 0 for n, each in enumerate(risen) if n not in (0, 4))
+
+
+def test_a_search_goes_on_from_its_last_step():
+    rule = mn.Armijo(initial="twice")
+    whole = mn.search(EVALUATOR, POLICY, START, step=rule, iterations=6)
+    half = mn.search(EVALUATOR, POLICY, START, step=rule, iterations=3)
+    options = {"step": rule, "iterations": 6, "first": 3}
+    rest = mn.search(EVALUATOR, POLICY, half.w, previous=half.history[-1].step, **options)
+    assert half.history + rest.history == whole.history
+    alone = mn.search(EVALUATOR, POLICY, half.w, **options)
+    assert alone.history[0].step.size != rest.history[0].step.size
+
+
 def test_an_interrupt_ends_the_search_with_what_it_has():
     def interrupt(record, w):
         if record.iteration == 3:
@@ -199,7 +249,9 @@ def test_iterations_after_the_first_compile_nothing(method):
 
 
 def test_bad_arguments_are_refused_in_one_line():
-    with pytest.raises(ValueError, match="there is no method 'newtn'; choose one of steepest"):
+    with pytest.raises(
+        ValueError, match="there is no method 'newtn'; choose one of second_gauss_newton"
+    ):
         mn.search(EVALUATOR, POLICY, START, "newtn")
     with pytest.raises(ValueError, match="must be finite"):
         mn.search(EVALUATOR, POLICY, np.full(4, np.nan))

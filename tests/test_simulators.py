@@ -19,7 +19,7 @@ from mdpnewton.domains.cartpole import CartPole, advance
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.environments import ENVIRONMENTS, IDS
 from mdpnewton.simulators import FiniteSimulator, GymnasiumSimulator, SimulationError, UnitActions
-from mdpnewton.simulators.trajectories import Trajectories, accumulated, joined
+from mdpnewton.simulators.trajectories import Trajectories, accumulated, concatenated
 
 KEY = jax.random.key(0)
 SOFTMAX = mn.LinearSoftmax(2, 1, lambda seen: seen)
@@ -164,7 +164,7 @@ def test_joining_keeps_the_valid_rows_and_few_lengths():
     lengths = set()
     for episodes in range(1, 30):
         batch = GymnasiumSimulator("user/Walk-v0").play(KEY, SOFTMAX, jnp.zeros((2, 1)), 1)
-        whole = joined([batch] * episodes)
+        whole = concatenated([batch] * episodes)
         assert (whole.transitions, whole.episodes) == (10 * episodes, episodes)
         np.testing.assert_allclose(whole.returns(), batch.returns().repeat(episodes))
         lengths.add(whole.rewards.shape[0])

@@ -69,10 +69,12 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mdpnewton.training.controllers._advanced", interrupted)
-    assert main(["solve", "tiger", *QUICK, "--out", str(tmp_path)]) == 0
+    assert main(["solve", "tiger", *QUICK, "--out", str(tmp_path)]) == 130
     assert calls
     assert json.loads((tmp_path / "results.json").read_text())["interrupted"]
-    assert "interrupted" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.out
+    assert captured.err == "mdpnewton: interrupted\n"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from mdpnewton.cli import main
 from mdpnewton.domains.tetris import DT_10, DT_20, play, play_chunks
+from mdpnewton.training.tetris import train_tetris
 
 KEYS = ("mean", "stderr", "games", "pieces", "pieces_per_cpu_second", "capped")
 BI = [0.0] * 10 + [-0.3] * 9 + [0.0, -1.0]
@@ -53,7 +54,7 @@ def test_play_prints_a_table(capsys, weights):
     status, out, err = run(capsys, "play", "--weights", path, "--games", 4, "--cap", 100)
     assert (status, err) == (0, "")
     assert "dt features" in out
-    for words in ("lines a game", "pieces per CPU second", "capped", "400"):
+    for words in ("lines per game", "pieces per CPU second", "capped", "400"):
         assert words in out
 
 
@@ -163,6 +164,22 @@ def test_ctrl_c_reports_the_games_that_are_complete(weights, monkeypatch, capsys
     found = json.loads(captured.out)
     assert 0 < found["games"] < 1000
     assert np.isfinite(found["mean"])
+
+
+def test_ctrl_c_keeps_the_weights_so_far(tmp_path, monkeypatch, capsys):
+    def tiring(*arguments, **options):
+        found = train_tetris(*arguments, **options)
+        found.interrupted = True
+        return found
+
+    monkeypatch.setattr("mdpnewton.training.tetris.train_tetris", tiring)
+    run = ["tetris", "train", "--height", "6", "--width", "5", "--iterations", "1"]
+    assert main([*run, "--out", str(tmp_path)]) == 130
+    captured = capsys.readouterr()
+    assert "interrupted" in captured.out
+    assert captured.err == "mdpnewton: interrupted\n"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"weights.json", "results.json", "learning-curve.png"} <= names
 
 
 def test_help_loads_nothing_heavy():

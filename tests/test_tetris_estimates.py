@@ -6,22 +6,27 @@ On 4 rows and 3 columns there are 541 boards: the chain over them is solved exac
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdpnewton.domains.tetris import DT_10, RecurrentState, Survival, estimate, plain, play
+import mdpnewton as mn
+from mdpnewton.domains.tetris import DT_10, RecurrentBoard, Survival, estimate, plain, play
 from mdpnewton.domains.tetris import plain_estimates as oracle
+from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
 
 HEIGHT, WIDTH, SIZE = 4, 3, 7
 TINY = {"height": HEIGHT, "width": WIDTH}
 W = np.array([-0.3, 0.1, -0.2, -0.5, -0.4, 0.2, -0.8])
 MATRICES = ("gradient", "h1", "h2", "h2_diagonal", "fisher")
+DIAGONALS = ("h1", "h2", "fisher")
 RULES = (
-    RecurrentState(),
-    RecurrentState(h1=True),
-    RecurrentState("start"),
-    RecurrentState("empty", include_start=False),
-    RecurrentState("start", include_start=False, h1=True),
+    RecurrentBoard(),
+    RecurrentBoard(h1=True),
+    RecurrentBoard("start"),
+    RecurrentBoard("empty", include_start=False),
+    RecurrentBoard("start", include_start=False, h1=True),
     Survival(0.9),
     Survival(0.8, critic=0.4),
     Survival(0.95, critic=np.linspace(0, 0.8, HEIGHT + 1), share=4),
@@ -132,22 +137,53 @@ def test_the_kernel_adds_up_what_the_plain_sums_do(rule, features, height, width
     w = -0.2 * np.abs(np.random.default_rng(height).normal(size=size))
     for cap in (1000, 9) if features == "bi" else (12,):
         common = {"features": features, "height": height, "width": width, "seed": 3, "cap": cap}
-        found = estimate(w, rule, games=2, **common)
         expected = oracle.estimate(w, rule, games=2, **common)
-        for name in found._fields:
-            one, other = getattr(found, name), getattr(expected, name)
-            if other is None:
-                assert one is None
-                continue
-            one, other = np.asarray(one), np.asarray(other)
-            scale = np.abs(other).max() or 1.0
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * scale, err_msg=name)
+        found = estimate(w, rule, games=2, **common)
+        assert_alike(found, expected)
+        alone = estimate(w, rule, games=2, diagonal=True, **common)
+        assert_alike(alone, expected._replace(h1=None, h2=None, fisher=None))
+        assert_same_diagonals(alone, found)
+
+
+def assert_alike(found, expected):
+    for name in found._fields:
+        one, other = getattr(found, name), getattr(expected, name)
+        if other is None:
+            assert one is None
+            continue
+        one, other = np.asarray(one), np.asarray(other)
+        scale = np.abs(other).max() or 1.0
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * scale, err_msg=name)
+
+
+def assert_same_diagonals(alone, whole):
+    """Everything but the matrices is the same, bit for bit, and there are no matrices."""
+    for name in alone._fields:
+        if name in DIAGONALS:
+            assert getattr(alone, name) is None
+            matrix, diagonal = getattr(whole, name), getattr(whole, f"{name}_diagonal")
+            assert (matrix is None) == (diagonal is None)
+            assert matrix is None or np.array_equal(np.diag(matrix), diagonal)
+        else:
+            np.testing.assert_array_equal(getattr(alone, name), getattr(whole, name), name)
+
+
+@pytest.mark.parametrize("features", ["bi", "dt"])
+@pytest.mark.parametrize(
+    "rule", [RecurrentBoard(h1=True), Survival(0.98, 0.3, share=4)], ids=["recurrent", "survival"]
+)
+def test_the_diagonals_of_many_games_are_those_of_the_matrices(rule, features):
+    w = np.r_[np.zeros(10), np.full(9, -1.2), 0.0, -4.0] if features == "bi" else np.array(DT_10)
+    common = {"features": features, "games": 150, "cap": 400}
+    whole = estimate(w, rule, **common)
+    assert whole.lines.max() > 10
+    assert_same_diagonals(estimate(w, rule, diagonal=True, **common), whole)
 
 
 def test_well_played_games_are_added_up_alike():
     rng = np.random.default_rng(3)
     w = np.r_[np.zeros(10), np.full(9, -2.0), -0.5, -8.0] + 0.3 * rng.normal(size=21)
-    for rule in (RecurrentState(), Survival(0.99, share=2)):
+    for rule in (RecurrentBoard(), Survival(0.99, share=2)):
         found, expected = (f(0.5 * w, rule, games=2, cap=200) for f in (estimate, oracle.estimate))
         assert found.lines.max() > 20
         for name in ("gradient", "h2", "h2_diagonal", "fisher"):
@@ -155,10 +191,13 @@ def test_well_played_games_are_added_up_alike():
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * np.abs(other).max())
 
 
-@pytest.mark.parametrize("rule", [RecurrentState(), Survival(0.98, 0.3, 2)], ids=str)
-def test_any_number_of_threads_gives_the_same_bits(rule):
+@pytest.mark.parametrize("rule", [RecurrentBoard(), Survival(0.98, 0.3, 2)], ids=str)
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_any_number_of_threads_gives_the_same_bits(rule, diagonal):
     w = np.r_[np.zeros(10), np.full(9, -0.3), 0.0, -1.0]
-    one, two, three = (estimate(w, rule, games=100, threads=n) for n in (1, 2, 3))
+    one, two, three = (
+        estimate(w, rule, games=100, threads=n, diagonal=diagonal) for n in (1, 2, 3)
+    )
     for other in (two, three):
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
@@ -166,7 +205,7 @@ def test_any_number_of_threads_gives_the_same_bits(rule):
 def test_the_games_are_those_of_play():
     w = np.r_[np.zeros(10), np.full(9, -0.3), 0.0, -1.0]
     games = play(w, policy="gibbs", games=40, seed=7)
-    for rule in (RecurrentState(), Survival()):
+    for rule in (RecurrentBoard(), Survival()):
         assert np.array_equal(estimate(w, rule, games=40, seed=7).lines, games.lines)
 
 
@@ -187,7 +226,7 @@ def test_estimates_are_within_four_standard_errors_of_the_exact_values(chain, ru
 
 
 def test_the_exact_gradient_is_that_of_the_expected_lines(chain):
-    found = chain.exact(W, RecurrentState("start"))["gradient"]
+    found = chain.exact(W, RecurrentBoard("start"))["gradient"]
     for i in range(SIZE):
         step = np.zeros(SIZE)
         step[i] = 1e-5
@@ -202,7 +241,7 @@ def test_the_gradient_is_that_of_the_score_with_common_random_numbers():
         play(W + sign * 0.1 * direction, **TINY, policy="gibbs", games=60_000) for sign in (1, -1)
     )
     rises = (up.lines - down.lines) / 0.2
-    sampled, _ = batches(RecurrentState("start"))
+    sampled, _ = batches(RecurrentBoard("start"))
     slopes = sampled["gradient"] @ direction
     error = np.hypot(rises.std() / len(rises) ** 0.5, slopes.std(ddof=1) / len(slopes) ** 0.5)
     assert abs(rises.mean() - slopes.mean()) < 4 * error
@@ -262,7 +301,7 @@ def test_covariances_on_a_share_of_the_steps_leave_the_gradient_alone():
 
 def test_the_matrices_are_symmetric_and_definite_as_they_should_be():
     w = np.r_[np.zeros(10), np.full(9, -0.3), 0.0, -1.0]
-    for rule in (RecurrentState(), Survival(0.99)):
+    for rule in (RecurrentBoard(), Survival(0.99)):
         found = estimate(w, rule, games=200)
         for matrix, sign in ((found.h2, -1), (found.fisher, 1)):
             assert np.array_equal(matrix, matrix.T)
@@ -276,7 +315,7 @@ def test_memory_does_not_grow_with_the_length_of_a_game():
         "from mdpnewton.domains.tetris import *\n"
         "from mdpnewton.domains.tetris import DT_20\n"
         "def peak(cap):\n"
-        "    for rule in (RecurrentState(), Survival(0.99)):\n"
+        "    for rule in (RecurrentBoard(), Survival(0.99)):\n"
         "        found = estimate(DT_20, rule, features='dt', height=20, games=2, cap=cap)\n"
         "        assert found.pieces.max() == cap\n"
         "    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
@@ -289,17 +328,69 @@ def test_memory_does_not_grow_with_the_length_of_a_game():
     assert int(done.stdout) < 2000  # kB
 
 
+def evaluations():
+    """The same evaluation twice, with matrices and with diagonals alone."""
+    policy, w = AfterstatePolicy("bi", HEIGHT, WIDTH), jnp.asarray(W)
+    pair = [
+        TetrisEvaluator(RecurrentBoard(h1=True), games=50, diagonal=diagonal).evaluate(
+            jax.random.key(3), policy, w
+        )
+        for diagonal in (False, True)
+    ]
+    return policy, w, *pair
+
+
+@pytest.mark.parametrize("form", ["H1", "H2", "A1+A2", "fisher"])
+def test_a_diagonal_direction_needs_only_the_diagonals(form):
+    policy, w, whole, alone = evaluations()
+    for solver in (mn.Diagonal(relative_ridge=1e-2), mn.Diagonal(absolute=True)):
+        method = mn.Precondition(form, solver)
+        one, other = (mn.direction(method, policy, w, found) for found in (whole, alone))
+        assert one.report == other.report
+        np.testing.assert_array_equal(one.value, other.value)
+    damped = mn.Precondition(form, mn.Diagonal(), fisher_damping=0.5)
+    one, other = (mn.direction(damped, policy, w, found) for found in (whole, alone))
+    np.testing.assert_array_equal(one.value, other.value)
+
+
+@pytest.mark.parametrize("solver", [mn.Dense(), mn.Block(), mn.ConjugateGradient()], ids=str)
+def test_what_needs_the_whole_matrix_is_refused_in_one_line(solver):
+    policy, w, _, alone = evaluations()
+    with pytest.raises(ValueError, match="only the diagonal was accumulated; ") as caught:
+        mn.direction(mn.Precondition("H2", solver), policy, w, alone)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_divergence_of_a_step_needs_the_whole_fisher_matrix():
+    _, w, whole, alone = evaluations()
+    d = whole.gradient
+    curved = d @ whole.matrix(w, "fisher").mv(d)
+    assert curved == pytest.approx(d @ whole.matrices["fisher"] @ d)
+    with pytest.raises(ValueError, match=r"only the diagonal was accumulated; .*divergence"):
+        alone.matrix(w, "fisher").mv(d)
+
+
+def test_a_matrix_and_a_diagonal_add_up_only_among_themselves():
+    _, w, whole, alone = evaluations()
+    both = whole.matrix(w, "H1") + whole.matrix(w, "H2")
+    diagonals = 2.0 * (alone.matrix(w, "H1") + alone.matrix(w, "H2"))
+    np.testing.assert_array_equal((-2.0 * both).diagonal(), (-diagonals).diagonal())
+    with pytest.raises(ValueError, match="only the diagonal"):
+        whole.matrix(w, "H1") + alone.matrix(w, "H2")
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RecurrentState("never"), "'empty' or 'start'"),
+        (lambda: RecurrentBoard("never"), "'empty' or 'start'"),
         (lambda: Survival(1.0), r"in \(0, 1\)"),
         (lambda: Survival(0.9, share=3), "power of two"),
         (lambda: Survival(0.9, share=4096), "power of two"),
         (lambda: estimate(W, Survival(0.9, critic=[0.0] * 3), **TINY), "5 finite numbers"),
-        (lambda: estimate(W, "recurrent", **TINY), "RecurrentState"),
+        (lambda: estimate(W, "recurrent", **TINY), "RecurrentBoard"),
         (lambda: estimate(DT_10, **TINY), "needs 7 numbers"),
         (lambda: estimate(W, **TINY, games=0), "games"),
+        (lambda: estimate(W, **TINY, diagonal="yes"), "one of False, True, got 'yes'"),
     ],
 )
 def test_bad_rules_are_refused(make, words):

@@ -1,6 +1,7 @@
 """The practical search on Tetris, and the library's methods on accumulated matrices."""
 
 import json
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 
 import mdpnewton as mn
-from mdpnewton import tetris_training
 from mdpnewton.cli import main
-from mdpnewton.domains.tetris import RecurrentState, Survival, estimate, play
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
-from mdpnewton.training.tetris import Schedule, fell, soft_start, stepped, train_tetris
+from mdpnewton.curvature import scores as scores_of
+from mdpnewton.domains.tetris import RecurrentBoard, Survival, estimate, plain, play
+from mdpnewton.domains.tetris.evaluator import TetrisEvaluator, evaluation_of
+from mdpnewton.domains.tetris.plain_estimates import score_and_covariance
+from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
+from mdpnewton.training.survival import Clock, SurvivalEvaluator
+from mdpnewton.training.tetris import Schedule, train_tetris
 
 SMALL = AfterstatePolicy("bi", 6, 5)
 QUICK = Schedule(games=64, least_games=64)
@@ -37,51 +41,165 @@ def test_results_are_the_same_bits_for_any_number_of_threads():
     assert np.array_equal(ways[0], ways[2])
 
 
+TINY = {"pieces": 20_000, "games": 50, "least_games": 8}
+# Of commit ef36582, whose loop was its own: features, rows, method, seed, iterations, divergence;
+# undone steps, lines of the last iteration, a weight and an average.
+BEFORE = [
+    ("bi", 20, "natural", 3, 12, 0.02, 0, 13.9, 0.119773367286, 0.155856082705),
+    ("dt", 10, "second_gauss_newton", 3, 12, 0.02, 0, 166.6, -0.388858252361, -0.346799759497),
+    ("dt", 10, "second_gauss_newton", 5, 25, 3.0, 10, 15.125, -1.98970570216, -1.11234865123),
+    ("dt", 20, "second_gauss_newton", 5, 25, 3.0, 3, 38.68, -25.6569945037, -24.4209212906),
+]
+
+
+@pytest.mark.parametrize("case", BEFORE, ids=lambda case: "-".join(map(str, case[:3])))
+def test_the_search_goes_the_way_of_the_loop_that_it_replaced(case):
+    features, height, method, seed, iterations, divergence, undone, lines, weight, average = case
+    schedule = Schedule(**TINY, divergence=divergence, last_divergence=divergence / 20)
+    policy = AfterstatePolicy(features, height)
+    found = train_tetris(policy, iterations=iterations, method=method, seed=seed, schedule=schedule)
+    assert sum(not one.kept for one in found.history) == undone
+    assert found.history[-1].lines == pytest.approx(lines, rel=1e-12)
+    assert [found.w[2], found.average[2]] == pytest.approx([weight, average], rel=1e-9)
+
+
+class Broken(TetrisEvaluator):
+    """No gradient."""
+
+    def evaluate(self, key, policy, w):
+        found = super().evaluate(key, policy, w)
+        return replace(found, gradient=jnp.full_like(found.gradient, jnp.nan))
+
+
 def test_a_step_has_the_divergence_that_was_asked_for():
     w = soft_start(SMALL)
-    found = estimate(w, Survival(0.9), height=6, width=5, games=200, seed=3)
-    rule = mn.Precondition("H2", mn.Dense(relative_ridge=1e-3))
-    moved, report, taken = stepped(rule, w, found, 0.01)
-    d = moved - w
-    assert d @ found.fisher @ d / found.pieces.mean() / 2 == pytest.approx(0.01, rel=1e-9)
-    assert (taken, report.slope > 0) == (0.01, True)
-    broken = found._replace(gradient=np.full_like(w, np.nan))
-    kept, report, taken = stepped(rule, w, broken, 0.01)
-    assert np.array_equal(kept, w)
-    assert (taken, report.status) == (0.0, "not finite")
+    method = mn.Precondition("H2", mn.Dense(relative_ridge=1e-3))
+    options = {"key": jax.random.key(3), "iterations": 1, "gradient_tolerance": -1.0}
+    rule = mn.KLSchedule(lambda iteration: 0.0, 0.01)
+    evaluator = TetrisEvaluator(Survival(0.9), games=200)
+    moved = mn.search(evaluator, SMALL, w, method, rule, **options)
+    found = evaluator.evaluate(jax.random.fold_in(options["key"], 0), SMALL, jnp.asarray(w))
+    d, fisher = np.asarray(moved.w) - w, np.asarray(found.matrices["fisher"])
+    assert d @ fisher @ d / found.decisions / 2 == pytest.approx(0.01, rel=1e-9)
+    (record,) = moved.history
+    assert (record.step.divergence, record.report.slope > 0) == (0.01, True)
+    kept = mn.search(Broken(Survival(0.9), games=20), SMALL, w, method, rule, **options)
+    (record,) = kept.history
+    assert np.array_equal(kept.w, w)
+    assert (record.step.accepted, record.report.status) == (False, "not finite")
+
+
+def thrown(monkeypatch, bad):
+    """Where the evaluator played; evaluations in `bad` are those of the opposite weights."""
+    tried, honest = [], SurvivalEvaluator.evaluate
+
+    def evaluate(self, key, policy, w):
+        tried.append(np.asarray(w))
+        return honest(self, key, policy, -w if len(tried) - 1 in bad else w)
+
+    monkeypatch.setattr(SurvivalEvaluator, "evaluate", evaluate)
+    return tried
 
 
 def test_a_step_that_loses_half_of_the_lines_is_undone_and_taken_again_half_as_long(monkeypatch):
-    tried = []
-
-    def thrown(method, w, found, divergence):
-        moved, report, taken = stepped(method, w, found, divergence)
-        bad = 9 <= len(tried) < 11
-        tried.append((w, moved, divergence))
-        return (-moved if bad else moved), report, taken
-
-    monkeypatch.setattr(tetris_training, "stepped", thrown)
+    tried = thrown(monkeypatch, (10, 11))
     schedule = Schedule(games=200, least_games=200, divergence=0.02, last_divergence=0.02)
     found = train_tetris(SMALL, iterations=14, seed=1, schedule=schedule)
     kept = [one.kept for one in found.history]
     assert [n for n, one in enumerate(kept) if not one] == [10, 11]
-    (w, first, k), (again, second, half), (third, _, quarter), after = tried[9:13]
-    assert np.array_equal(w, again)
-    assert np.array_equal(w, third)
-    assert (half, quarter, after[2]) == pytest.approx((k / 4, k / 16, k))
+    w, first, second, third = tried[9:13]
     np.testing.assert_allclose(second - w, (first - w) / 2)
-    seen = [w for (w, *_), one in zip(tried, kept, strict=True) if one]
+    np.testing.assert_allclose(third - w, (first - w) / 4)
+    asked = [one.divergence for one in found.history]
+    assert asked == pytest.approx([0.02] * 10 + [0.02 / 4, 0.02 / 16] + [0.02] * 2)
+    seen = [w for w, one in zip(tried, kept, strict=False) if one]  # not the one after the last
     np.testing.assert_allclose(found.average, np.mean(seen[7:], axis=0))
+    np.testing.assert_array_equal(found.w, tried[14])
+
+
+def test_what_was_learnt_from_a_step_that_is_undone_is_forgotten(monkeypatch):
+    thrown(monkeypatch, (2,))
+    evaluator = SurvivalEvaluator(Schedule(games=50), ((1.0, 6),), Clock(iterations=9))
+    w, keys = jnp.asarray(soft_start(SMALL)), jax.random.split(jax.random.key(0), 3)
+    known = [evaluator.evaluate(key, SMALL, w) for key in keys[:2]][1]
+    before = evaluator.state()
+    evaluator.evaluate(keys[2], SMALL, w)
+    assert not np.array_equal(evaluator.state()["adapted"]["critic"], before["adapted"]["critic"])
+    assert evaluator.revisit(keys[2], SMALL, w, known) is known
+    after = evaluator.state()
+    np.testing.assert_equal([after["adapted"], after["held"]], [before["adapted"], before["held"]])
 
 
 def test_a_fall_is_beyond_chance():
     w, board = soft_start(SMALL), {"height": 6, "width": 5, "games": 100, "seed": 3}
-    now = estimate(w, Survival(), **board)
-    assert not fell(now, now)
-    assert fell(now._replace(lines=now.lines * 0), now)
+    now, rule = estimate(w, Survival(), **board), mn.KeepUnlessLost()
     noisy = np.zeros_like(now.lines)
     noisy[0] = now.lines.sum() / 4  # a quarter of the mean, from one lucky game
-    assert not fell(now._replace(lines=noisy), now)
+    for lines, kept in ((now.lines, True), (now.lines * 0, False), (noisy, True)):
+        after = evaluation_of(now._replace(lines=lines))
+        assert rule.keeps(evaluation_of(now), after) is kept
+
+
+def test_fewer_lines_on_another_board_undo_nothing(monkeypatch):
+    tall = AfterstatePolicy("bi", 16, 4)
+    thrown(monkeypatch, (2,))  # the first games on 14 rows, as bad as they can be
+    schedule = Schedule(games=64, least_games=64, lower=(0.5, 0.25))
+    found = train_tetris(tall, iterations=4, seed=1, schedule=schedule)
+    assert [one.height for one in found.history] == [10, 10, 14, 16]
+    assert found.history[2].lines < found.history[1].lines / 2
+    assert all(one.kept for one in found.history)
+
+
+def test_a_search_goes_on_bit_for_bit_from_plain_data():
+    """Stopped after each of its iterations, steps that were undone and other boards among them."""
+    policy, key = AfterstatePolicy("dt", 12), jax.random.key(5)
+    numbers = Schedule(**TINY, divergence=3.0, last_divergence=0.15)
+
+    def parts(spent=0.0):
+        clock = Clock(iterations=12, spent=spent)
+        rule = mn.KeepUnlessLost(mn.KLSchedule(clock.done, numbers.divergence, 0.15))
+        return SurvivalEvaluator(numbers, numbers.stages(12), clock, threads=1), rule
+
+    whole = train_tetris(policy, iterations=12, seed=5, schedule=numbers)
+    assert not all(one.kept for one in whole.history)
+    assert {one.height for one in whole.history} == {10, 12}
+    w, previous, state = soft_start(policy), None, parts()[0].state()
+    for n in range(12):
+        evaluator, rule = parts()
+        evaluator = evaluator.restored(state)
+        ended = mn.search(
+            evaluator,
+            policy,
+            w,
+            mn.Precondition("H2", mn.Dense(relative_ridge=numbers.damping)),
+            rule,
+            key=key,
+            iterations=n + 1,
+            patience=None,
+            evaluation=evaluator.held,
+            first=n,
+            previous=previous,
+        )
+        w, previous, state = np.asarray(ended.w), ended.history[-1].step, evaluator.state()
+    np.testing.assert_array_equal(w, whole.w)
+    assert previous == whole.previous
+    np.testing.assert_equal(state, whole.evaluator.state())
+
+
+def test_the_policy_is_that_of_the_game():
+    w = soft_start(SMALL)
+    rows = list(plain.decisions(w, height=6, width=5, policy="gibbs", seed=1))
+    rows = [one for one in rows if len(one.features) == len(rows[0].features)]
+    states = jnp.asarray(np.array([one.features for one in rows]))
+    actions = jnp.asarray([[one.chosen] for one in rows])
+    scores = scores_of(SMALL, jnp.asarray(w), states, actions)
+    for one, state, score in zip(rows, states, np.asarray(scores), strict=True):
+        expected, covariance = score_and_covariance(one)
+        np.testing.assert_allclose(score[0], expected, atol=1e-8)
+        hessian = jax.hessian(SMALL.log_prob)(jnp.asarray(w), state, one.chosen)
+        np.testing.assert_allclose(hessian, -covariance, atol=1e-8)
+    report = mn.check_policy(SMALL, SMALL.initial_parameters(), states)
+    assert not report.problems, report.problems
 
 
 def test_weights_of_another_board_are_a_start():
@@ -95,6 +213,14 @@ def test_higher_boards_begin_on_lower_ones():
     schedule = Schedule(games=8, least_games=8, lower=(0.25, 0.25))
     found = train_tetris(tall, iterations=4, seed=1, schedule=schedule)
     assert [one.height for one in found.history] == [10, 14, 16, 16]
+
+
+def test_minutes_end_the_search():
+    found = train_tetris(SMALL, minutes=0.005, schedule=QUICK)
+    seconds = [one.seconds for one in found.history]
+    assert seconds == sorted(seconds)
+    assert 0 < seconds[0] <= seconds[-1] < 0.3 + seconds[0]  # the last began within the time
+    assert (found.interrupted, len(found.history)) == (False, found.evaluator.evaluations - 1)
 
 
 def test_ctrl_c_keeps_what_there_is():
@@ -111,7 +237,11 @@ def test_ctrl_c_keeps_what_there_is():
 def test_bad_input():
     with pytest.raises(ValueError, match="either `minutes` or `iterations`"):
         train_tetris(SMALL)
-    with pytest.raises(ValueError, match="is one of second_gauss_newton, natural"):
+    with pytest.raises(ValueError, match=r"minutes=...\)` must be .* above 0, got 0"):
+        train_tetris(SMALL, minutes=0)
+    with pytest.raises(ValueError, match="whole number of at least 1, got 0"):
+        train_tetris(SMALL, iterations=0)
+    with pytest.raises(ValueError, match="must be one of 'second_gauss_newton'"):
         train_tetris(SMALL, iterations=1, method="magic")
     with pytest.raises(ValueError, match="needs 11 numbers"):
         train_tetris(SMALL, iterations=1, start=np.zeros(3))
@@ -180,7 +310,7 @@ def test_bad_input_of_the_command_gets_one_line(more, said, tmp_path, monkeypatc
 
 
 def test_first_gauss_newton_has_its_matrix_if_asked_for():
-    evaluator = TetrisEvaluator(RecurrentState(h1=True), games=100)
+    evaluator = TetrisEvaluator(RecurrentBoard(h1=True), games=100)
     w = jnp.asarray(soft_start(SMALL))
     pairs = evaluator.evaluate(jax.random.key(0), SMALL, w)
     matrices = {name: np.asarray(matrix) for name, matrix in pairs.matrices.items()}
@@ -209,6 +339,7 @@ def test_ctrl_c_keeps_the_complete_runs_of_the_side_by_side(tmp_path, monkeypatc
 
     monkeypatch.setattr("mdpnewton.experiments.tetris_training.train_tetris", tiring)
     more = ["--set", "runs=3", "--set", "iterations=1", "--set", "height=6", "--set", "width=5"]
-    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 0
+    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 130
     found = json.loads((tmp_path / "results.json").read_text())
+    assert found["interrupted"] is True
     assert [len(one["runs"]) for one in found["methods"].values()] == [1, 1]

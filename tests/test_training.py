@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +15,16 @@ import user_environments
 
 import mdpnewton as mn
 from mdpnewton.cli import main
-from mdpnewton.cli.train import METHODS, POLICIES
+from mdpnewton.cli.tables import method_names
+from mdpnewton.cli.train import Options
 from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.files.states import load_state, save_state
-from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS
+from mdpnewton.training.presets import PRACTICAL, TRAINING_METHODS, PolicyKind
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import begin, proceed, train
 
+POLICIES = get_args(PolicyKind)
 SMALL = mn.Preset(features=20, hidden=8)
 
 
@@ -30,7 +33,8 @@ def flat(training):
 
 
 def test_the_command_line_lists_what_training_knows():
-    assert METHODS == TRAINING_METHODS
+    assert method_names("sampled", "network") == TRAINING_METHODS
+    assert get_args(get_type_hints(Options)["policy"]) == POLICIES
     for kind in POLICIES:
         begin(simulator_of("user/Walk-v0"), kind, 0, SMALL)
 
@@ -190,6 +194,52 @@ def test_a_users_module_is_imported(tmp_path, capsys, monkeypatch):
     assert "return" in shown.out
 
 
+def test_the_console_script_finds_a_module_in_the_current_folder(tmp_path):
+    source = Path(user_environments.__file__).read_text().replace("user/", "mine/")
+    (tmp_path / "my_environments.py").write_text(source)
+    (tmp_path / "numpy.py").write_text("raise RuntimeError('this hides a package')\n")
+    program = Path(sys.executable).parent / "mdpnewton"
+    train = ["train", "my_environments:mine/Walk-v0", "--iterations", "1", "--policy", "linear"]
+    for words in ([*train, "--out", "run", "--json"], ["evaluate", "run", "--episodes", "1"]):
+        done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [program, "train", "no_module:Walk-v0"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "no_module" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_keeps_the_policy_so_far(tmp_path, capsys, monkeypatch):
+    left = [2]
+
+    def tiring(*arguments, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return mn.direction(*arguments, **options)
+
+    monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", tiring)
+    status, shown = run(
+        capsys, "train", "user/Walk-v0", "--policy", "linear", "--out", tmp_path, "--json"
+    )
+    assert (status, shown.err) == (130, "mdpnewton: interrupted\n")
+    assert len(json.loads(shown.out)["return"]["x"]) == 2
+    assert (tmp_path / "results.json").read_text() == shown.out
+    assert (tmp_path / "learning-curve.png").exists()
+
+
+def test_training_without_a_terminal_writes_lines(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mdpnewton.report.progress.EVERY", 0.01)
+    words = ("train", "user/Walk-v0", "--policy", "linear", "--iterations", 3, "--out", tmp_path)
+    status, shown = run(capsys, *words)
+    assert status == 0
+    lines = shown.err.splitlines()
+    assert lines[0] in ("user/Walk-v0: starting, 0 min", "user/Walk-v0: first batch, 0/3, 0 min")
+    assert any(re.match(r"user/Walk-v0: return .* kl .*, [1-3]/3, 0 min", one) for one in lines)
+
+
 @pytest.mark.parametrize("fault", ["Raises", "NaNReward", "NaNObservation"])
 def test_a_fault_stops_the_run_with_the_last_good_policy_saved(fault, tmp_path, capsys):
     out = tmp_path / "run"
@@ -260,7 +310,7 @@ def test_the_presets_numbers_are_documented():
 
 
 def test_help_stays_fast_and_light():
-    code = "import sys, mdpnewton.cli.parser as c; c._parser().format_help(); "
+    code = "import sys, mdpnewton.cli.parser as c; c.new_parser().format_help(); "
     code += "assert not {'jax', 'gymnasium', 'matplotlib', 'numpy'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

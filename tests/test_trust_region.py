@@ -1,6 +1,7 @@
 """Steps for noisy objectives, the offset, and the policies that came with them."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 from problems import gibbs, quadratic, random_mdp
 
 import mdpnewton as mn
-from mdpnewton.steps.divergence import mean_divergence, promised
+from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
 
 MDP = random_mdp(1)
 EVALUATOR = mn.FiniteEvaluator(MDP)
@@ -61,6 +62,133 @@ def test_a_kl_step_has_the_divergence_that_was_asked_for(scale, power):
     step = mn.KLStep(0.2).choose(line(lambda size: (size / scale) ** power, norm=1 / scale), 0)
     assert step.accepted
     assert step.divergence == pytest.approx(0.2, rel=0.05)
+
+
+def quadratic_line(form, norm=1.0, slope=1.0, previous=None):
+    """A line whose divergence is known to second order alone."""
+    found = line(lambda size: 0.5 * form * size**2, norm, slope)
+    found.fisher_form, found.previous = (lambda: form), previous
+    return found
+
+
+@pytest.mark.parametrize("form", [1e-12, 0.37, 1e12])
+def test_a_kl_step_has_a_closed_form_where_the_divergence_is_quadratic(form):
+    step = mn.KLStep(0.2).choose(quadratic_line(form), 0)
+    assert (step.size, step.divergence) == (math.sqrt(0.4 / form), 0.2)
+    short = mn.KLStep(0.2, largest=step.size / 2).choose(quadratic_line(form), 0)
+    assert short.size == step.size / 2
+    assert short.divergence == pytest.approx(0.05, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        (0.0, "the policy does not change along the direction"),
+        (-1e-20, "the policy does not change along the direction"),
+        (math.nan, "no size gives a finite divergence"),
+        (math.inf, "no size gives a finite divergence"),
+    ],
+)
+def test_a_kl_step_refuses_a_form_that_gives_no_size(form, reason):
+    step = mn.KLStep(0.2).choose(quadratic_line(form), 0)
+    assert (step.accepted, step.size, step.reason) == (False, 0.0, reason)
+
+
+def test_accumulated_matrices_give_the_divergence_of_the_pairs_to_second_order():
+    fisher = mn.curvature(POLICY, W, PAIRS, "fisher").dense()
+    mass = float(PAIRS.occupancy.sum())
+    added = mn.AccumulatedMatrices(W, {"fisher": fisher}, 0.0, decisions=mass)
+    d = 1e-4 * jnp.asarray(np.random.default_rng(0).normal(size=W.shape))
+    expected = float(mean_divergence(POLICY, W, W + d, PAIRS))
+    assert 0.5 * fisher_form(d, added) == pytest.approx(expected, rel=1e-3)
+    with pytest.raises(ValueError, match="accumulated H2, and not 'fisher'"):
+        fisher_form(d, mn.AccumulatedMatrices(W, {"H2": fisher}, 0.0))
+
+
+class Matrices(mn.Evaluator):
+    """What `FiniteEvaluator` says, as matrices in place of pairs."""
+
+    def evaluate(self, key, policy, w):
+        pairs = EVALUATOR.evaluate(key, policy, w)
+        forms = {name: mn.curvature(policy, w, pairs, name).dense() for name in ("H2", "fisher")}
+        mass = float(pairs.occupancy.sum())
+        return mn.AccumulatedMatrices(
+            mn.gradient(policy, w, pairs), forms, pairs.objective, decisions=mass
+        )
+
+    def objective(self, key, policy, w):
+        return EVALUATOR.objective(key, policy, w)
+
+
+def test_searches_on_matrices_and_on_pairs_agree_to_second_order():
+    for rule in (mn.KLStep(1e-6, tolerance=1e-9), mn.KLSchedule(lambda n: n / 3, 1e-6, 1e-7)):
+        ways = [
+            mn.search(evaluator, POLICY, W, "natural", rule, iterations=3)
+            for evaluator in (EVALUATOR, Matrices())
+        ]
+        moves = [np.asarray(found.w - W) for found in ways]
+        np.testing.assert_allclose(*moves, rtol=0.03, atol=1e-3 * np.abs(moves[0]).max())
+        assert ways[1].history[0].step.divergence == 1e-6
+    with pytest.raises(ValueError, match="looks at pairs"):
+        mn.search(Matrices(), POLICY, W, "natural", mn.SurrogateBacktracking(), iterations=1)
+
+
+def test_the_divergence_of_a_schedule_falls_geometrically():
+    rule = mn.KLSchedule(lambda iteration: iteration / 4, 0.16, 0.01)
+    steps = [rule.choose(quadratic_line(2.0), n) for n in range(6)]
+    asked = [step.divergence for step in steps]
+    assert asked == pytest.approx([0.16, 0.08, 0.04, 0.02, 0.01, 0.01])
+    down = rule.choose(quadratic_line(2.0, slope=-1.0), 0)
+    assert (down.accepted, down.size, down.reason) == (False, 0.0, "not an ascent direction")
+
+
+def test_steps_are_shortened_until_one_is_kept():
+    rule, previous = mn.KeepUnlessLost(mn.KLStep(0.08)), None
+    sizes, divergences = [], []
+    for accepted in (False, False, True, True):
+        step = rule.choose(quadratic_line(1.0, previous=previous), 0)
+        sizes.append(step.size)
+        divergences.append(step.divergence)
+        previous = replace(step, accepted=accepted)
+    assert sizes == [0.4, 0.2, 0.1, 0.4]
+    assert divergences == pytest.approx([0.08, 0.02, 0.005, 0.08])
+    plain = mn.KeepUnlessLost(shorten=0.1).choose(line(None), 0)
+    assert plain == mn.Step(1.0)
+    refused = mn.Step(0.0, False, "the direction is zero")
+    assert rule.choose(quadratic_line(1.0, previous=refused), 0).size == 0.4
+    assert not rule.choose(quadratic_line(1.0, norm=0.0, previous=step), 0).accepted
+
+
+def test_a_step_is_kept_unless_a_share_is_lost():
+    def at(objective, error=0.0):
+        return mn.AccumulatedMatrices(W, {}, objective, error)
+
+    rule = mn.KeepUnlessLost(left=0.5, tolerance=3.0)
+    assert rule.keeps(at(10.0), at(5.0))
+    assert not rule.keeps(at(10.0), at(4.99))
+    assert rule.keeps(at(10.0, 2.0), at(2.1, 0.0))  # half of the old error counts
+    assert rule.keeps(at(10.0), at(2.1, 1.0))
+    assert not rule.keeps(at(10.0, 2.0), at(1.9, 0.0))
+    assert not rule.keeps(at(10.0), at(math.nan))
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: mn.KLSchedule(0.5), "needs a Callable"),
+        (lambda: mn.KLSchedule(lambda n: 0.0, first=0.0), r"`KLSchedule\(first=...\)`"),
+        (lambda: mn.KLSchedule(lambda n: 0.0, last=-1.0), r"`KLSchedule\(last=...\)`"),
+        (lambda: mn.KeepUnlessLost(0.5), "needs a StepRule, got float"),
+        (lambda: mn.KeepUnlessLost(left=1.5), r"`KeepUnlessLost\(left=...\)`"),
+        (lambda: mn.KeepUnlessLost(tolerance=-1), r"`KeepUnlessLost\(tolerance=...\)`"),
+        (lambda: mn.KeepUnlessLost(shorten=1.0), r"`KeepUnlessLost\(shorten=...\)`"),
+        (lambda: mn.search(EVALUATOR, POLICY, W, previous=1.0), "needs a Step, got float"),
+    ],
+)
+def test_wrong_rules_are_refused(build, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        build()
+    assert "\n" not in str(caught.value)
 
 
 def test_a_kl_step_meets_walls_flats_and_nothing():
@@ -165,7 +293,7 @@ def test_new_policies_are_what_they_declare():
         w = jnp.asarray(np.random.default_rng(1).normal(size=policy.initial_parameters().shape))
         report = mn.check_policy(policy, w, states)
         assert not report.problems, report.problems
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match=r"must be a number above 0, got 0\.0"):
         mn.NoisyGain(1, 2, 0.0)
 
 

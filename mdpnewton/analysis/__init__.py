@@ -1,4 +1,4 @@
-"""What the Hessian of a policy looks like at a point; it looks, and never moves."""
+"""What the Hessian of a policy looks like at a point; nothing here changes the parameters."""
 
 from mdpnewton.analysis.finite import Analysis, analyze, value_consistency
 from mdpnewton.analysis.linear_gaussian import LinearGaussianAnalysis, analyze_linear_gaussian

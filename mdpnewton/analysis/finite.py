@@ -22,12 +22,13 @@ ROUND_OFF = 1e-9  # relative size below which a number counts as zero
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Extreme eigenvalues of a symmetric matrix and the word for them.
+    """Extreme eigenvalues of a symmetric matrix, and its definiteness in words.
 
     Attributes:
         smallest: The smallest eigenvalue.
-        largest: The largest.
-        scale: Largest entry of all that the matrix is part of: round-off is relative to it.
+        largest: The largest eigenvalue.
+        scale: Largest entry of all matrices that are analysed together; round-off is relative to
+            it.
     """
 
     smallest: float
@@ -36,7 +37,7 @@ class Spectrum:
 
     @property
     def definiteness(self) -> str:
-        """Such as "negative semidefinite", up to round-off."""
+        """The definiteness up to round-off, such as "negative semidefinite"."""
         floor = ROUND_OFF * self.scale
         if self.smallest >= -floor and self.largest <= floor:
             return "zero"
@@ -57,9 +58,10 @@ class Consistency:
 
     Attributes:
         consistent: Whether no witness was found.
-        witness: None, or which `parameter` pulls two `states` in opposite directions (kind
-            "opposite signs"), or moves the policy of a state without moving its value while
-            it moves another's (kind "policy moves, value does not").
+        witness: None, or a counterexample: a `parameter` that pulls two `states` in opposite
+            directions (kind "opposite signs"), or that moves the policy of a state without moving
+            its value, while it moves the value of another state (kind "policy moves, value does
+            not").
     """
 
     consistent: bool
@@ -73,8 +75,8 @@ class Rate:
     Attributes:
         jacobian: Jacobian of the update at step size 1, eqs. (29) and (32), Theorem 12.
         rate: Spectral radius of the Jacobian: an iteration shrinks the distance by this factor.
-        largest_step: Step sizes in (0, largest_step) converge, eqs. (30) and (33); None if
-            none does.
+        largest_step: The method converges with step sizes in (0, largest_step), eqs. (30) and (33);
+            None if no step size converges.
     """
 
     jacobian: np.ndarray
@@ -84,22 +86,22 @@ class Rate:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about one policy on one finite MDP, as dense arrays over flat parameters.
+    """Analysis of one policy on one finite MDP, as dense arrays over flat parameters.
 
     Attributes:
-        objective: U(w).
+        objective: The objective U(w).
         gradient: Gradient of U, eq. (11).
         terms: Matrices "hessian", "H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher".
-        occupancy: p_gamma(s, a).
-        value: V(s).
-        advantage: A(s, a).
-        constant_curvature: Whether Definition 1 holds, by looking at every action of every state.
+        occupancy: Occupancy p_gamma(s, a).
+        value: Value V(s).
+        advantage: Advantage A(s, a).
+        constant_curvature: Whether Definition 1 holds, checked at every action of every state.
         consistency: Whether Definition 2 holds at w.
         guaranteed: Whether Theorem 5 guarantees that H2 is negative semidefinite.
         stationary: Whether the gradient is zero up to `stationary_tolerance`.
         unused_parameters: Numbers of the parameters that change the policy in no state, as with a
             feature that is zero everywhere.
-        rates: Predictions for "first_gauss_newton", "second_gauss_newton" and
+        rates: Predicted rates of "first_gauss_newton", "second_gauss_newton" and
             "expectation_maximization", where w is stationary and they are defined.
     """
 
@@ -124,7 +126,7 @@ class Analysis:
 
     @property
     def spectra(self) -> dict[str, Spectrum]:
-        """Extreme eigenvalues of every term; of H12 + H12' for the cross term."""
+        """Extreme eigenvalues of every term; the cross term is represented by H12 + H12'."""
         found = {}
         scale = max(float(np.abs(matrix).max()) for matrix in self.terms.values())
         for name, matrix in self.terms.items():
@@ -138,12 +140,12 @@ class Analysis:
 def analyze(
     mdp: FiniteMDP, policy: Policy, w: PyTree, *, stationary_tolerance: float = 1e-6
 ) -> Analysis:
-    """Every term of the policy Hessian at `w` and what follows from them.
+    """Compute every term of the policy Hessian at `w` and what follows from them.
 
     Args:
-        mdp: The problem; dense matrices of the size of `w` squared are formed.
+        mdp: The problem. Dense matrices of the size of `w` squared are formed.
         policy: The policy.
-        w: Its parameters.
+        w: Parameters of the policy.
         stationary_tolerance: Norm of the gradient, relative to |H2|, below which w counts as
             stationary and rates are predicted.
     """
@@ -184,7 +186,7 @@ def has_constant_curvature(policy: Policy, w: PyTree, pairs: WeightedPairs) -> b
 
 @eqx.filter_jit
 def _probed_curvature(policy: Policy, w: PyTree, states: Any, actions: Any) -> Any:
-    """Products of grad grad' log pi with three fixed vectors: they tell matrices apart."""
+    """Products of grad grad' log pi with three fixed vectors, which tell matrices apart."""
     flat, unravel = ravel_pytree(w)
 
     def product(state: Any, action: Any, p: Any) -> Any:
@@ -206,10 +208,10 @@ def is_guaranteed_definite(policy: Policy, pairs: WeightedPairs) -> bool:
 
 
 def value_consistency(policy: Policy, w: PyTree, pairs: WeightedPairs) -> Consistency:
-    """Definition 2 at w: no parameter helps one state and harms another.
+    """Check Definition 2 at w: no parameter helps one state and harms another.
 
-    A component of grad V counts as zero below `ROUND_OFF` times what its sum over the future
-    would be if nothing in it cancelled.
+    A component of grad V counts as zero if it is below `ROUND_OFF` times what its sum over the
+    future would be if nothing in it cancelled.
     """
     slopes = value_gradient(policy, w, pairs)
     table = score_table(policy, w, pairs)
@@ -246,8 +248,8 @@ def value_consistency(policy: Policy, w: PyTree, pairs: WeightedPairs) -> Consis
 def predicted_rates(terms: dict[str, np.ndarray]) -> dict[str, Rate]:
     """Jacobians of the updates at a stationary point and their spectral radii.
 
-    A term that is singular is inverted on its range, and rates are those on that range: a
-    redundant parameter stays where it is.
+    A singular term is inverted on its range, and its rates are those on that range: a redundant
+    parameter stays where it is.
     """
     H = terms["hessian"]
     found = {}

@@ -1,4 +1,4 @@
-"""What gradient, H2 and Fisher matrix of a linear-Gaussian MDP are at w."""
+"""Gradient, H2 and Fisher matrix of a linear-Gaussian MDP at w."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,16 +17,17 @@ from mdpnewton.policies.affine import AffineGaussian
 
 
 class Derivatives(NamedTuple):
-    r"""First and second derivatives at w, of log U and of U over U, in [K | m] and log sigma.
+    r"""Derivatives of log U, H2 over U, and the Fisher matrix at w, in [K | m] and log sigma.
 
-    With x = (s, 1): $H_2 = -\sigma^{-2}\, E_V\, xx^\top$ for every row of [K | m] alike, where E_V
-    sums by p_gamma V / U, and the Fisher matrix is $\sigma^{-2}\, E\, xx^\top$ by p_gamma.
+    With x = (s, 1), every row of [K | m] has the same $H_2 = -\sigma^{-2}\, E_V\, xx^\top$, where
+    E_V sums over p_gamma V / U, and the same Fisher matrix $\sigma^{-2}\, E\, xx^\top$, where E
+    sums over p_gamma.
 
     Attributes:
         log_objective: log U.
-        gain: Derivative of log U in K.
-        offset: Derivative of log U in m.
-        log_sigma: Derivative of log U in log sigma.
+        gain: Derivative of log U with respect to K.
+        offset: Derivative of log U with respect to m.
+        log_sigma: Derivative of log U with respect to log sigma.
         H2: H2 of one row of [K | m], over U.
         H2_log_sigma: H2 of log sigma, over U.
         fisher: Fisher matrix of one row of [K | m].
@@ -36,14 +37,14 @@ class Derivatives(NamedTuple):
     gain: Float[Array, "k d"]
     offset: Float[Array, " k"]
     log_sigma: Scalar
-    H2: Float[Array, "d+1 d+1"]
+    H2: Float[Array, "x x"]
     H2_log_sigma: Scalar
-    fisher: Float[Array, "d+1 d+1"]
+    fisher: Float[Array, "x x"]
 
 
 @eqx.filter_jit
 def derivatives(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> Derivatives:
-    """Everything in one compiled call, in time linear in the horizon; `jax.vmap` applies."""
+    """Compute all of them in one call, in time linear in the horizon; `jax.vmap` may be applied."""
     found = LinearGaussianEvaluator(mdp).moments(policy, w)
     variance = jnp.exp(2 * policy.log_sigma(w))
     slope = variance * found.excess
@@ -58,17 +59,17 @@ def derivatives(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> De
     )
 
 
-def _second_moment(measure: Measure) -> Float[Array, "d+1 d+1"]:
+def _second_moment(measure: Measure) -> Float[Array, "x x"]:
     x = jnp.append(measure.mean, 1.0)
     return measure.mass * jnp.outer(x, x).at[:-1, :-1].add(measure.covariance)
 
 
 @dataclass(frozen=True)
 class Eigenvalues:
-    """The eigenvalues of a symmetric matrix, ascending, and the word for them.
+    """The eigenvalues of a symmetric matrix in ascending order, and its definiteness in words.
 
-    The word does not depend on the units of states and actions: it is that of the matrix in
-    units in which its diagonal is one, whose eigenvalues have the same signs.
+    The words do not depend on the units of states and actions: they describe the matrix in units in
+    which its diagonal is one, whose eigenvalues have the same signs.
     """
 
     values: np.ndarray
@@ -77,13 +78,13 @@ class Eigenvalues:
 
 @dataclass(frozen=True)
 class LinearGaussianAnalysis:
-    """Everything `analyze_linear_gaussian` knows about a policy at w.
+    """Result of `analyze_linear_gaussian` for a policy at w.
 
     Attributes:
         derivatives: Gradient, H2 and Fisher matrix.
-        spectra: Eigenvalues of the blocks, by their names in the JSON.
+        spectra: Eigenvalues of the blocks, by the names that the blocks have in the JSON.
         mean: Mean of the state at every step, shape (H, d).
-        deviation: Standard deviation of the state at every step, likewise.
+        deviation: Standard deviation of the state at every step, shape (H, d).
         sigma: Standard deviation of the policy.
         radius: Largest modulus of the eigenvalues of A + BK.
     """
@@ -99,12 +100,12 @@ class LinearGaussianAnalysis:
 def analyze_linear_gaussian(
     mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree
 ) -> LinearGaussianAnalysis:
-    """Gradient, H2, Fisher matrix and the law of the states at `w`.
+    """Compute gradient, H2, Fisher matrix and the law of the states at `w`.
 
     Args:
         mdp: The problem.
-        policy: Gain, offset and the logarithm of sigma are its parameters.
-        w: Parameters at which to look.
+        policy: The policy, whose parameters are gain, offset and the logarithm of sigma.
+        w: Parameters at which to analyse the policy.
     """
     if policy.scale != "log_sigma":
         raise ValueError(
@@ -141,7 +142,7 @@ def analyze_linear_gaussian(
 def _eigenvalues(matrix: ArrayLike) -> Eigenvalues:
     matrix = np.asarray(matrix)
     size = np.abs(np.diag(matrix))
-    units = np.where(size > 0, size, 1.0) ** -0.5  # a parameter that does nothing has any unit
+    units = np.where(size > 0, size, 1.0) ** -0.5  # a parameter without effect may have any unit
     scaled = np.linalg.eigvalsh(units[:, None] * matrix * units)
     word = Spectrum(float(scaled[0]), float(scaled[-1]), 1.0).definiteness
     return Eigenvalues(np.linalg.eigvalsh(matrix), word)

@@ -1,21 +1,36 @@
-"""The command line: `mdpnewton list`, `run`, `analyze`, and what the other `cli_` files add.
+"""The parser of all commands, their errors and their exit status.
 
 Nothing heavy is imported before it is needed: `--help` answers at once.
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mdpnewton.checks import MissingExtraError
-from mdpnewton.cli import solve, tetris, train
+from mdpnewton.cli import analyze, evaluate, run, solve, train
+from mdpnewton.cli import list as listing
+from mdpnewton.cli.flags import add_flags, checked
+from mdpnewton.cli.flow import RUNS, Command, follow
+from mdpnewton.cli.tetris import play, watch
+from mdpnewton.cli.tetris import train as tetris_train
 from mdpnewton.version import __version__
 
-SCALES = ("quick", "laptop", "paper")
+COMMANDS = (
+    listing.COMMAND,
+    run.COMMAND,
+    analyze.COMMAND,
+    train.COMMAND,
+    evaluate.COMMAND,
+    solve.COMMAND,
+    play.COMMAND,
+    watch.COMMAND,
+    tetris_train.COMMAND,
+)
+GROUPS = {"tetris": "play Tetris, watch it, or look for weights"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -25,11 +40,15 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
     debug = "--debug" in given
     try:
-        options = _parser().parse_args([word for word in given if word != "--debug"])
-        options.command(options)
+        found = new_parser().parse_args([word for word in given if word != "--debug"])
+        command: Command = found.command
+        options = checked(command.options, found)
+        follow(
+            command, options, out=getattr(found, "out", None), json=getattr(found, "json", False)
+        )
     except KeyboardInterrupt:
         print("mdpnewton: interrupted", file=sys.stderr)
         return 130
@@ -48,152 +67,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def new_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of the commands; what it finds has the `Command` as `command`."""
+    root = _Parser(
         prog="mdpnewton",
         description="Second-order policy search for Markov decision processes.",
         epilog="Every command takes --debug, which shows the traceback of an error.",
     )
-    parser.add_argument("--version", action="version", version=f"mdpnewton {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    listing = commands.add_parser("list", help="the experiments")
-    listing.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    listing.set_defaults(command=_list)
-
-    running = commands.add_parser("run", help="an experiment: a table, a figure and a run folder")
-    running.add_argument("experiment", metavar="EXPERIMENT", help="a name from `mdpnewton list`")
-    running.add_argument(
-        "--scale",
-        choices=SCALES,
-        default="quick",
-        help="seconds, minutes on two cores, or the paper's sizes (default: quick)",
-    )
-    running.add_argument("--seed", type=int, default=0, help="of all randomness (default: 0)")
-    running.add_argument(
-        "--out", type=Path, help="run folder (default: runs/EXPERIMENT-SCALE-SEED)"
-    )
-    running.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a setting of the experiment; may be repeated",
-    )
-    running.add_argument("--json", action="store_true", help="print results.json and nothing else")
-    running.set_defaults(command=_run)
-
-    analyzing = commands.add_parser("analyze", help="the curvature of a policy on your own MDP")
-    analyzing.add_argument("model", type=Path, metavar="MODEL.npz", help="see docs/analyze.md")
-    analyzing.add_argument("--out", type=Path, help="folder for the figure and results.json")
-    analyzing.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    analyzing.set_defaults(command=_analyze)
-    for other in (train, solve, tetris):
-        other.add_commands(commands)
-    return parser
+    root.add_argument("--version", action="version", version=f"mdpnewton {__version__}")
+    places: dict[str, Any] = {"": _places(root)}
+    for command in commands:
+        group, _, name = command.name.rpartition(" ")
+        if group not in places:
+            places[group] = _places(places[""].add_parser(group, help=GROUPS.get(group)))
+        added = places[group].add_parser(name, help=command.help)
+        add_flags(added, command.options)
+        _add_output(added, command)
+        added.set_defaults(command=command)
+    return root
 
 
-def _list(options: argparse.Namespace) -> None:
-    from mdpnewton.experiments import EXPERIMENTS
-
-    if options.json:
-        from mdpnewton.files.folder import to_json
-
-        print(to_json({name: row.shows for name, row in EXPERIMENTS.items()}), end="")
-        return
-    from rich.table import Table
-
-    table = Table("experiment", "shows", title="mdpnewton run EXPERIMENT")
-    for name, row in EXPERIMENTS.items():
-        table.add_row(name, row.shows)
-    _show(table)
+def _places(parent: argparse.ArgumentParser) -> Any:
+    return parent.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
-def _run(options: argparse.Namespace) -> None:
-    from mdpnewton.experiments import EXPERIMENTS
-
-    name, seed = options.experiment, options.seed
-    if name not in EXPERIMENTS:
-        raise ValueError(f"there is no experiment {name!r}; choose one of {', '.join(EXPERIMENTS)}")
-    if seed < 0:
-        raise ValueError(f"--seed must not be negative, got {seed}")
-    changes = dict(_split(text) for text in options.set)
-    row = EXPERIMENTS[name]
-    module, config = row.load(), row.config(options.scale, changes)
-    from mdpnewton.files.folder import prepare, to_json, write_run
-    from mdpnewton.report.figures import figure_style, rendered
-    from mdpnewton.report.progress import progress_bar
-
-    folder = options.out or Path("runs") / f"{name}-{options.scale}-{seed}"
-    prepare(folder)
-    about = {"experiment": name, "scale": options.scale, "seed": seed, "version": __version__}
-    with progress_bar(name, quiet=options.json) as progress:
-        results = {**about, **module.run(config, seed, progress)}
-    with figure_style():
-        figures = module.draw(results, config)
-    write_run(folder, {**about, "settings": asdict(config)}, results, rendered(figures))
-    pictures = [folder / f"{figure}.png" for figure in figures]
-    if hasattr(module, "pictures"):
-        pictures += module.pictures(results, folder)
-    if options.json:
-        print(to_json(results), end="")
-        return
-    _show(module.table(results))
-    shown = ", ".join(map(str, pictures))
-    print(f"figure: {shown}\nresults: {folder / 'results.json'}")
-
-
-def _analyze(options: argparse.Namespace) -> None:
-    from mdpnewton.files.folder import prepare, to_json, write_run
-    from mdpnewton.files.models import load_model
-    from mdpnewton.report.figures import figure_style, rendered
-
-    model = load_model(options.model)
-    folder = options.out
-    if folder is None and not options.json:
-        folder = Path("runs") / f"analyze-{options.model.stem}"
-    if folder is not None:
-        prepare(folder)
-    content, table, name, draw = _analysis(*model)
-    if folder is not None:
-        about = {"command": "analyze", "model": options.model.name, "version": __version__}
-        with figure_style():
-            figure = draw()
-        write_run(folder, about, content, rendered({name: figure}))
-    if options.json:
-        print(to_json(content), end="")
-        return
-    _show(table)
-    print(f"figure: {folder / f'{name}.png'}\nresults: {folder / 'results.json'}")
-
-
-def _analysis(mdp: Any, policy: Any, w: Any) -> tuple[dict[str, Any], Any, str, Callable[[], Any]]:
-    """As JSON, as a table, and as a picture: its name, and how it is drawn."""
-    from mdpnewton.models.linear_gaussian import LinearGaussianMDP
-
-    if isinstance(mdp, LinearGaussianMDP):
-        from mdpnewton.analysis.linear_gaussian import analyze_linear_gaussian
-        from mdpnewton.report import linear_gaussian as report
-
-        linear = analyze_linear_gaussian(mdp, policy, w)
-        draw = partial(report.draw, linear)
-        return report.as_json(linear), report.table(linear), "linear-gaussian", draw
-    from mdpnewton.analysis.finite import analyze
-    from mdpnewton.report.analysis import analysis_table, as_json
-    from mdpnewton.report.matrices import draw_terms
-
-    finite = analyze(mdp, policy, w)
-    return as_json(finite), analysis_table(finite), "hessian", partial(draw_terms, finite)
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise ValueError(f"--set {text}: write NAME=VALUE")
-    return name, value
-
-
-def _show(renderable: Any) -> None:
-    from rich.console import Console
-
-    Console().print(renderable)
+def _add_output(added: argparse.ArgumentParser, command: Command) -> None:
+    """The flags that the flow itself answers to."""
+    if command.folder:
+        shown = re.sub(r"\{(\w+)\}", lambda field: field[1].upper(), command.folder)
+        text = f"Run folder (default: {RUNS / shown})"
+        added.add_argument("--out", type=Path, metavar="FOLDER", help=text)
+    if command.json:
+        text = "Print the results as JSON and nothing else"
+        added.add_argument("--json", action="store_true", help=text)

@@ -1,68 +1,71 @@
 """`mdpnewton solve`: a finite-state controller for a .pomdp file."""
 
-import argparse
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-
-def add_commands(commands: Any) -> None:
-    """The command."""
-    solving = commands.add_parser("solve", help="a finite-state controller for a .pomdp file")
-    solving.add_argument(
-        "model", metavar="FILE.pomdp", help="a file, or the name of a shipped problem, as tiger"
-    )
-    solving.add_argument("--nodes", type=int, default=5, help="of the controller (default: 5)")
-    solving.add_argument(
-        "--method",
-        default="second_gauss_newton",
-        help="also expectation_maximization, natural, steepest, adam, first_gauss_newton, newton, "
-        "and the others of the library (default: second_gauss_newton)",
-    )
-    solving.add_argument(
-        "--restarts", type=int, default=20, help="random controllers to start from (default: 20)"
-    )
-    solving.add_argument(
-        "--iterations", type=int, default=300, help="from each, at most (default: 300)"
-    )
-    solving.add_argument("--seed", type=int, default=0, help="of the starts (default: 0)")
-    solving.add_argument("--out", type=Path, help="run folder (default: runs/solve-NAME-SEED)")
-    solving.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    solving.set_defaults(command=_solve)
+from mdpnewton.cli.flags import flag
+from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.cli.tables import method_names
 
 
-def _solve(options: argparse.Namespace) -> None:
-    for name in ("nodes", "restarts", "iterations"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}")
-    if options.seed < 0:
-        raise ValueError(f"--seed must not be negative, got {options.seed}")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Which problem, and how to search.
+
+    Attributes:
+        model: A file, or the name of a shipped problem, as tiger.
+        nodes: Number of nodes of the controller.
+        method: Method of the search: one that `mdpnewton list methods` shows for `controller`
+            or `exact`.
+        restarts: Number of random controllers to start from.
+        iterations: Maximum number of iterations from each start.
+        seed: Random seed of the starts.
+    """
+
+    model: Path = flag(positional=True, metavar="FILE.pomdp")
+    nodes: int = flag(5, least=1)
+    method: str = flag("second_gauss_newton", known=partial(method_names, "controller", "exact"))
+    restarts: int = flag(20, least=1)
+    iterations: int = flag(300, least=1)
+    seed: int = flag(0, least=0)
+
+
+def _plan(options: Options, folder: Path) -> Plan:
+    from mdpnewton.files.pomdp import load_pomdp
+
+    pomdp, name = load_pomdp(options.model), options.model.stem
+    about = {
+        "problem": name,
+        "method": options.method,
+        "seed": options.seed,
+        "command": "solve",
+        "model": str(options.model),
+        "restarts": options.restarts,
+    }
+    return Plan(partial(_solved, options, pomdp, folder), title=name, about=about)
+
+
+def _solved(options: Options, pomdp: Any, folder: Path, progress: Progress) -> Outcome:
     from mdpnewton.evaluators import ControllerEvaluator, random_starts
     from mdpnewton.files.controllers import observation_labels, save_controller
-    from mdpnewton.files.folder import prepare, to_json, write_run
-    from mdpnewton.files.pomdp import load_pomdp
     from mdpnewton.report.controllers import draw_controller
-    from mdpnewton.report.figures import figure_style, rendered
-    from mdpnewton.report.progress import progress_bar
     from mdpnewton.training.controllers import search_controllers
 
-    pomdp = load_pomdp(options.model)
-    name = Path(options.model).stem
-    folder = options.out or Path("runs") / f"solve-{name}-{options.seed}"
-    prepare(folder)
+    name, saved = options.model.stem, folder / "controller.json"
     evaluator = ControllerEvaluator(pomdp)
     policy = evaluator.controller(options.nodes)
-    starts = random_starts(policy, options.seed, options.restarts)
-    with progress_bar(name, quiet=options.json) as bar:
-        found = search_controllers(
-            evaluator,
-            policy,
-            starts,
-            options.method,
-            iterations=options.iterations,
-            tolerance=1e-10,
-            progress=lambda done, total, best: bar(done, total, f"best {best:.4g}"),
-        )
-    ends = sorted(found.objective[:, -1].tolist())
+    found = search_controllers(
+        evaluator,
+        policy,
+        random_starts(policy, options.seed, options.restarts),
+        options.method,
+        iterations=options.iterations,
+        tolerance=1e-10,
+        progress=lambda done, total, best: progress(done, total, f"best {best:.4g}"),
+    )
+    ends, w = sorted(found.objective[:, -1].tolist()), found.best_w
     results = {
         "problem": name,
         "value": ends[-1],
@@ -75,28 +78,29 @@ def _solve(options: argparse.Namespace) -> None:
         "residual": found.residual,
         "seconds": float(found.seconds[-1]),
         "interrupted": found.interrupted,
-        "controller": str(folder / "controller.json"),
+        "controller": str(saved),
     }
-    w = found.best_w
-    tables = policy.tables(w)
-    _, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
-    with figure_style():
+    about = {key: results[key] for key in ("problem", "value", "method", "seed")}
+    save_controller(saved, pomdp, policy, w, about)
+
+    def draw() -> dict[str, Any]:
+        tables = policy.tables(w)
+        _, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
         title = f"{name}: {policy.nodes} nodes, value {ends[-1]:.4g}"
         labels = observation_labels(pomdp, policy)
         figure = draw_controller(tables, used, pomdp.labels("actions"), labels, title)
-    about = {"problem": name, "value": ends[-1], "method": options.method, "seed": options.seed}
-    save_controller(folder / "controller.json", pomdp, policy, w, about)
-    settings = {"command": "solve", "model": str(options.model), "restarts": options.restarts}
-    write_run(folder, {**about, **settings}, results, rendered({"controller": figure}))
-    if options.json:
-        print(to_json(results), end="")
-        return
-    _show(results, folder)
+        return {"controller": figure}
+
+    return Outcome(
+        results,
+        table=partial(_table, results),
+        draw=draw,
+        files={"controller": saved},
+        interrupted=found.interrupted,
+    )
 
 
-def _show(results: dict[str, Any], folder: Path) -> None:
-    from rich.console import Console
-
+def _table(results: dict[str, Any]) -> Any:
     from mdpnewton.report.tables import new_table
 
     ends = results["values"]
@@ -107,7 +111,13 @@ def _show(results: dict[str, Any], folder: Path) -> None:
     table.add_row("restarts", f"{results['restarts']}")
     table.add_row("iterations", f"{results['iterations']}")
     table.add_row("method", results["method"].replace("_", " "))
-    Console().print(table)
-    if results["interrupted"]:
-        print("interrupted: this is the best so far")
-    print(f"controller: {results['controller']}\nfigure: {folder / 'controller.png'}")
+    return table
+
+
+COMMAND = Command(
+    "solve",
+    "a finite-state controller for a .pomdp file",
+    Options,
+    _plan,
+    folder="solve-{model}-{seed}",
+)

@@ -1,148 +1,143 @@
-"""`mdpnewton train` and `mdpnewton evaluate`."""
+"""`mdpnewton train`: a policy for a Gymnasium environment."""
 
-import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-POLICIES = ("linear", "rbf", "mlp")
-METHODS = (
-    "second_gauss_newton",
-    "raw_second_gauss_newton",
-    "natural",
-    "first_gauss_newton",
-    "steepest",
-    "random",
-)
+from mdpnewton.cli.flags import flag
+from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.cli.tables import method_names
+from mdpnewton.cli.trainings import load_training, played, played_table, reach
+from mdpnewton.version import __version__
+
 FINAL_EPISODES = 20
+TRANSITIONS = 25_000  # where nothing else is said
 
 
-def add_commands(commands: Any) -> None:
-    """The two commands."""
-    training = commands.add_parser("train", help="a policy for a Gymnasium environment")
-    training.add_argument(
-        "environment",
-        metavar="ENV",
-        help="a Gymnasium id, module:Id-v0 to import the module first, or cartpole, navigation",
-    )
-    training.add_argument("--method", choices=METHODS, default=METHODS[0])
-    training.add_argument("--policy", choices=POLICIES, default="rbf")
-    training.add_argument("--iterations", type=int, help="stop after so many")
-    training.add_argument(
-        "--transitions", type=int, help="stop when so many were played (default: 25000)"
-    )
-    training.add_argument("--seed", type=int, default=0, help="of all randomness (default: 0)")
-    training.add_argument("--out", type=Path, help="run folder (default: runs/train-ENV-SEED)")
-    training.add_argument(
-        "--resume", action="store_true", help="go on with the training in the run folder"
-    )
-    training.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    training.set_defaults(command=_train)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to train on, and how.
 
-    playing = commands.add_parser("evaluate", help="play the policy of a run folder")
-    playing.add_argument("run", type=Path, metavar="RUN", help="folder of `mdpnewton train`")
-    playing.add_argument("--episodes", type=int, default=100, help="how many (default: 100)")
-    playing.add_argument("--seed", type=int, default=1, help="of the episodes (default: 1)")
-    playing.add_argument("--render", action="store_true", help="write an episode as a GIF")
-    playing.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    playing.set_defaults(command=_evaluate)
+    Attributes:
+        environment: A Gymnasium id; module:Id-v0 to import the module first; or cartpole,
+            navigation.
+        method: Method of the training: one that `mdpnewton list methods` shows for
+            `sampled`, or with `--policy mlp` for `network`.
+        policy: Kind of the policy: linear in the observations, linear in random features of
+            them, or a network.
+        iterations: Stop after so many iterations.
+        transitions: Stop when so many transitions have been played (default: 25000).
+        seed: Random seed.
+        resume: Go on with the training in the run folder.
+    """
+
+    environment: str = flag(positional=True, metavar="ENV")
+    method: str = flag("second_gauss_newton", known=partial(method_names, "sampled", "network"))
+    policy: Literal["linear", "rbf", "mlp"] = "rbf"
+    iterations: int | None = flag(None, least=1)
+    transitions: int | None = flag(None, least=1)
+    seed: int = flag(0, least=0)
+    resume: bool = False
 
 
-def _train(options: argparse.Namespace) -> None:
-    _positive(options, "iterations", "transitions")
-    if options.seed < 0:
-        raise ValueError(f"--seed must not be negative, got {options.seed}")
-    from mdpnewton.environments.names import simulator_of
-    from mdpnewton.files.folder import prepare
-    from mdpnewton.files.states import save_state
-    from mdpnewton.training.train import begin, proceed
-
-    name = options.environment
-    folder = options.out or Path("runs") / f"train-{_plain(name)}-{options.seed}"
-    saved, metrics = folder / "policy.npz", folder / "metrics.jsonl"
+def _plan(options: Options, folder: Path) -> Plan:
+    reach(options.environment)
+    begin: Callable[[], Any]
     if options.resume:
-        training = _loaded(saved)
-        for key, said, value in (
-            ("environment", training.environment, name),
-            ("method", training.method, options.method),
-            ("kind", training.kind, options.policy),
-            ("seed", training.seed, options.seed),
-        ):
-            if said != value:
-                raise ValueError(
-                    f"--resume: {folder} was trained with {key} {said!r}, not {value!r}; say the "
-                    f"same again, or train in another folder"
-                )
-        _cut(metrics, training.iteration)
+        begin = partial(_resumed, folder, _asked_for(options, folder))
     else:
-        simulator = simulator_of(name)
-        prepare(folder)
-        metrics.unlink(missing_ok=True)
-        training = begin(
-            simulator, options.policy, options.seed, method=options.method, environment=name
-        )
-        save_state(saved, training.state())
-    transitions = options.transitions
-    if transitions is None and options.iterations is None:
-        transitions = 25_000
-    from mdpnewton.report.training import as_metrics
+        from mdpnewton.environments.names import simulator_of
 
-    with _progress(options, transitions) as show, metrics.open("a") as lines:
+        begin = partial(_begun, options, folder, simulator_of(options.environment))
+    about = {
+        "command": "train",
+        "environment": options.environment,
+        "method": options.method,
+        "seed": options.seed,
+    }
+    run = partial(_trained, options, folder, begin)
+    return Plan(run, title=options.environment, about=about)
+
+
+def _begun(options: Options, folder: Path, simulator: Any) -> Any:
+    from mdpnewton.training.train import begin
+
+    _metrics(folder).unlink(missing_ok=True)
+    training = begin(
+        simulator,
+        options.policy,
+        options.seed,
+        method=options.method,
+        environment=options.environment,
+    )
+    _save(folder, training)
+    return training
+
+
+def _asked_for(options: Options, folder: Path) -> Any:
+    """The training of the folder, if it is the one that was asked for."""
+    training = load_training(folder / "policy.npz")
+    for key, said, value in (
+        ("environment", training.environment, options.environment),
+        ("method", training.method, options.method),
+        ("kind", training.kind, options.policy),
+        ("seed", training.seed, options.seed),
+    ):
+        if said != value:
+            raise ValueError(
+                f"--resume: {folder} was trained with {key} {said!r}, not {value!r}; say the "
+                f"same again, or train in another folder"
+            )
+    return training
+
+
+def _resumed(folder: Path, training: Any) -> Any:
+    metrics = _metrics(folder)  # without lines that the saved policy has not seen
+    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
+    metrics.write_text("".join(lines[: training.iteration]))
+    return training
+
+
+def _trained(
+    options: Options, folder: Path, begin: Callable[[], Any], progress: Progress
+) -> Outcome:
+    from mdpnewton.report.training import as_metrics, shown_metrics
+    from mdpnewton.training.train import proceed
+
+    transitions, iterations = options.transitions, options.iterations
+    if transitions is None and iterations is None:
+        transitions = TRANSITIONS
+    total = transitions or iterations or 0
+    progress(0, total, "first batch")
+    training = begin()
+    with _metrics(folder).open("a") as lines:
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
-            save_state(saved, training.state())
+            _save(folder, training)
             lines.write(json.dumps(line) + "\n")
             lines.flush()
-            show(line)
+            done = line["transitions"] if transitions else line["iteration"] + 1
+            progress(done, total, shown_metrics(line))
 
         try:
-            if not _finished(training, transitions, options.iterations):
-                proceed(
-                    training,
-                    transitions=transitions,
-                    iterations=options.iterations,
-                    callback=after,
-                )
+            if not _finished(training, transitions, iterations):
+                proceed(training, transitions=transitions, iterations=iterations, callback=after)
         except ValueError as error:
-            where = f"The policy of iteration {training.iteration} is in {saved}"
+            where = f"The policy of iteration {training.iteration} is in {folder / 'policy.npz'}"
             raise ValueError(f"{error} {where}") from error
-    _finish(options, training, folder)
-    if training.status == "interrupted":
-        raise KeyboardInterrupt
+    progress(total, total, f"playing {FINAL_EPISODES} episodes")
+    return _outcome(options, training, folder)
 
 
-def _loaded(path: Path) -> Any:
-    """The training that was saved."""
-    from mdpnewton.files.states import load_state
-    from mdpnewton.training.state import Training
-
-    state = load_state(path)
-    try:
-        return Training.restored(state)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def _finished(training: Any, transitions: int | None, iterations: int | None) -> bool:
-    played = training.evaluator.memory.transitions
-    return bool(
-        (transitions is not None and played >= transitions)
-        or (iterations is not None and training.iteration >= iterations)
-    )
-
-
-def _finish(options: argparse.Namespace, training: Any, folder: Path) -> None:
-    """The saved policy on fresh episodes, the results and the figure."""
-    from mdpnewton.files.folder import to_json, write_run
-    from mdpnewton.report.figures import figure_style, rendered
+def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
+    """The saved policy on fresh episodes, and the curve on the way to it."""
     from mdpnewton.report.training import draw_training
-    from mdpnewton.version import __version__
 
-    text = (folder / "metrics.jsonl").read_text().splitlines()
-    lines = [json.loads(line) for line in text]
+    lines = [json.loads(line) for line in _metrics(folder).read_text().splitlines()]
     x = [line["transitions"] for line in lines]
     returns = [line["return"] for line in lines]
     results = {
@@ -153,119 +148,42 @@ def _finish(options: argparse.Namespace, training: Any, folder: Path) -> None:
         "version": __version__,
         "transitions": training.evaluator.memory.transitions,
         "return": {"x": x, "mean": returns},
-        "final": _played(training, options.seed + 10_000, FINAL_EPISODES),
+        "final": played(training, options.seed + 10_000, FINAL_EPISODES),
     }
-    with figure_style():
-        figure = draw_training(options.environment, options.method, x, returns)
-    settings = {"command": "train", "environment": options.environment, "method": options.method}
-    pictures = rendered({"learning-curve": figure})
-    write_run(folder, {**settings, "seed": options.seed}, results, pictures)
-    if options.json:
-        print(to_json(results), end="")
-        return
-    _show(results, {"policy": folder / "policy.npz", "figure": folder / "learning-curve.png"})
-    print(f"see it: mdpnewton evaluate {folder} --render")
+    return Outcome(
+        results,
+        table=partial(played_table, results),
+        draw=lambda: {
+            "learning-curve": draw_training(options.environment, options.method, x, returns)
+        },
+        files={"policy": folder / "policy.npz"},
+        note=f"see it: mdpnewton evaluate {folder} --render",
+        interrupted=training.status == "interrupted",
+    )
 
 
-def _show(results: dict[str, Any], files: dict[str, Path]) -> None:
-    """The table of both commands, and where the files are."""
-    from rich.console import Console
-
-    from mdpnewton.report.tables import new_table
-
-    final = results["final"]
-    table = new_table(f"{results['environment']}, greedy policy on fresh episodes", "", "value")
-    table.add_row("return", f"{final['mean']:.2f} ± {final['stderr']:.2f}")
-    table.add_row("discounted return", f"{final['discounted_mean']:.2f}")
-    table.add_row("episodes", f"{final['episodes']}")
-    table.add_row("transitions of training", f"{results['transitions']:,}")
-    table.add_row("method", results["method"].replace("_", " "))
-    Console().print(table)
-    for name, path in files.items():
-        print(f"{name}: {path}")
+def _finished(training: Any, transitions: int | None, iterations: int | None) -> bool:
+    done = training.evaluator.memory.transitions
+    return bool(
+        (transitions is not None and done >= transitions)
+        or (iterations is not None and training.iteration >= iterations)
+    )
 
 
-def _evaluate(options: argparse.Namespace) -> None:
-    _positive(options, "episodes")
-    from mdpnewton.environments.names import environment_id
-    from mdpnewton.files.folder import to_json
-    from mdpnewton.report.training import save_animation
+def _save(folder: Path, training: Any) -> None:
+    from mdpnewton.files.states import save_state
 
-    training = _loaded(options.run / "policy.npz")
-    results = {
-        "environment": training.environment,
-        "method": training.method,
-        "transitions": training.evaluator.memory.transitions,
-        "final": _played(training, options.seed, options.episodes),
-    }
-    if options.render:
-        import jax
-
-        from mdpnewton.simulators import GymnasiumSimulator
-
-        stage = GymnasiumSimulator(environment_id(training.environment), unit_actions=True)
-        frames = stage.frames(jax.random.key(options.seed), training.policy, training.best)
-        results["animation"] = str(options.run / "episode.gif")
-        save_animation(options.run / "episode.gif", frames)
-    if options.json:
-        print(to_json(results), end="")
-        return
-    _show(results, {"animation": options.run / "episode.gif"} if options.render else {})
+    save_state(folder / "policy.npz", training.state())
 
 
-def _played(training: Any, seed: int, episodes: int) -> dict[str, Any]:
-    import jax
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"playing {episodes} episodes"):
-        played = training.play(jax.random.key(seed), episodes)
-    returns = played.returns()
-    spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
-    return {
-        "mean": float(returns.mean()),
-        "stderr": float(spread),
-        "discounted_mean": float(played.returns(training.preset.discount).mean()),
-        "episodes": episodes,
-    }
+def _metrics(folder: Path) -> Path:
+    return folder / "metrics.jsonl"
 
 
-@contextmanager
-def _progress(options: argparse.Namespace, transitions: int | None) -> Iterator[Any]:
-    """A bar with the last iteration's numbers, on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
-    quiet = options.json or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
-        task = bar.add_task("first batch", total=transitions or options.iterations)
-
-        def show(line: dict[str, Any]) -> None:
-            done = line["transitions"] if transitions else line["iteration"] + 1
-            kl = "-" if line["kl"] is None else f"{line['kl']:.2f}"
-            mark = "" if line["accepted"] else " (taken back)"
-            text = (
-                f"return {line['return']:.1f}{mark} kl {kl} step {line['step']:.2g} residual "
-                f"{line['residual']:.0e} curvature {line['smallest_curvature'] or 0:.1e}"
-            )
-            bar.update(task, completed=done, description=text)
-
-        yield show
-
-
-def _cut(metrics: Path, iterations: int) -> None:
-    """Leave only the lines of iterations that the saved policy has seen."""
-    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
-    metrics.write_text("".join(lines[:iterations]))
-
-
-def _positive(options: argparse.Namespace, *names: str) -> None:
-    for name in names:
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name} must be at least 1, got {value}")
-
-
-def _plain(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+COMMAND = Command(
+    "train",
+    "a policy for a Gymnasium environment",
+    Options,
+    _plan,
+    folder="train-{environment}-{seed}",
+)

@@ -4,8 +4,9 @@ $M(q)\ddot q + C(q, \dot q)\dot q + g(q) = \tau$. Joint i turns link i relative 
 first angle is from the horizontal, and gravity pulls down the second axis. A state is
 $(q, \dot q)$ in one array.
 
-The matrices are those of the absolute angles $\phi = Sq$, which are short, taken back by S, the
-matrix of running sums: $M = S^\top M_\phi S$, $C = S^\top C_\phi S$, $g = S^\top g_\phi$.
+The formulas are short in the absolute angles $\phi = Sq$, where S is the matrix of running sums.
+They are computed there and mapped back: $M = S^\top M_\phi S$, $C = S^\top C_\phi S$,
+$g = S^\top g_\phi$.
 """
 
 from collections.abc import Callable
@@ -18,20 +19,23 @@ import numpy as np
 from jaxtyping import Array, Float, Scalar
 from numpy.typing import ArrayLike
 
+from mdpnewton.checks import flag, instance, number, refuse, whole
+from mdpnewton.models.checks import check_positive, finite_array
+
 GRAVITY = 9.81  # m/s^2
 
 Command = Callable[[Any, Float[Array, " 2n"]], Float[Array, " n"]]
 
 
 class Arm(eqx.Module):
-    """An arm by its links, counted from the base.
+    """An arm given by its links, counted from the base.
 
     Attributes:
-        lengths: From joint to joint, shape (N,), positive.
-        masses: Shape (N,), positive.
-        centres: From the link's joint to its centre of mass, along the link, shape (N,).
-        inertias: About the centre of mass, shape (N,); 0 is a point mass.
-        gravity: The acceleration; 0 is an arm on a table.
+        lengths: Distances from joint to joint, shape (N,), positive.
+        masses: Masses of the links, shape (N,), positive.
+        centres: Distances from a link's joint to its centre of mass along the link, shape (N,).
+        inertias: Moments of inertia about the centres of mass, shape (N,); 0 is a point mass.
+        gravity: Acceleration of gravity; 0 is an arm on a table.
     """
 
     lengths: Float[Array, " n"]
@@ -49,49 +53,47 @@ class Arm(eqx.Module):
         gravity: float = GRAVITY,
     ):
         given = {"lengths": lengths, "masses": masses, "centres": centres, "inertias": inertias}
-        arrays = {name: np.asarray(values, dtype=float) for name, values in given.items()}
-        _check_links(arrays)
-        if np.ndim(gravity) or not np.isfinite(gravity):
-            raise ValueError(f"`Arm(gravity=...)` needs one finite number, got {gravity}.")
+        arrays = _checked_links(given)
         self.lengths, self.masses, self.centres, self.inertias = map(jnp.asarray, arrays.values())
-        self.gravity = jnp.asarray(gravity, dtype=float)
+        self.gravity = jnp.asarray(number("Arm", "gravity", gravity))
 
     @classmethod
     def uniform(
         cls, links: int, length: float = 1.0, mass: float = 1.0, gravity: float = GRAVITY
     ) -> "Arm":
-        """Equal uniform rods: the centre in the middle, inertia m l^2 / 12."""
-        if links < 1:
-            raise ValueError(f"`Arm.uniform(links=...)` needs at least one link, got {links}.")
+        """An arm of equal uniform rods: the centre is in the middle, the inertia is m l^2 / 12."""
+        whole("Arm.uniform", "links", links, 1)
+        number("Arm.uniform", "length", length, above=0)
+        number("Arm.uniform", "mass", mass, above=0)
         one = np.ones(links)
         return cls(length * one, mass * one, length / 2 * one, mass * length**2 / 12 * one, gravity)
 
     @property
     def links(self) -> int:
-        """N."""
+        """Number of links, N."""
         return self.lengths.shape[0]
 
     def joints(self, q: Float[Array, " n"]) -> Float[Array, "n+1 2"]:
-        """Where the joints are: the base, at the origin, first; the end effector last."""
+        """Positions of the joints, from the base at the origin to the end effector."""
         ends = jnp.cumsum(self.lengths[:, None] * _directions(q), axis=0)
         return jnp.concatenate([jnp.zeros((1, 2)), ends])
 
     def centres_of_mass(self, q: Float[Array, " n"]) -> Float[Array, "n 2"]:
-        """Where the links' centres of mass are."""
+        """Positions of the links' centres of mass."""
         return self._reach @ _directions(q)
 
     def mass_matrix(self, q: Float[Array, " n"]) -> Float[Array, "n n"]:
-        r"""M, symmetric positive definite.
+        r"""The mass matrix M, which is symmetric positive definite.
 
         $(M_\phi)_{jk} = W_{jk}\cos(\phi_j - \phi_k)$, plus link j's inertia if j = k, with
-        $W = R^\top \mathrm{diag}(m) R$; $R_{ij}$ is how far link j carries the i-th centre of
-        mass.
+        $W = R^\top \mathrm{diag}(m) R$. $R_{ij}$ is the distance by which link j carries the i-th
+        centre of mass.
         """
         absolute = self._coupling * jnp.cos(_differences(q)) + jnp.diag(self.inertias)
         return self._sums.T @ absolute @ self._sums
 
     def coriolis(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, "n n"]:
-        r"""C by Christoffel symbols, so that $\dot M - 2C$ is skew-symmetric.
+        r"""The matrix C from Christoffel symbols, for which $\dot M - 2C$ is skew-symmetric.
 
         $(C_\phi)_{jk} = W_{jk}\sin(\phi_j - \phi_k)\dot\phi_k$.
         """
@@ -99,16 +101,16 @@ class Arm(eqx.Module):
         return self._sums.T @ absolute @ self._sums
 
     def gravity_torque(self, q: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The slope of the potential energy: the torque that holds the arm still at q."""
+        """The gradient of the potential energy: the torque that holds the arm still at q."""
         weights = self.gravity * self.masses @ self._reach
         return self._sums.T @ (weights * jnp.cos(jnp.cumsum(q)))
 
     def kinetic_energy(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Scalar:
-        r"""$\frac12 \dot q^\top M \dot q$."""
+        r"""The kinetic energy, $\frac12 \dot q^\top M \dot q$."""
         return 0.5 * qd @ self.mass_matrix(q) @ qd
 
     def potential_energy(self, q: Float[Array, " n"]) -> Scalar:
-        """Zero with all links horizontal."""
+        """The potential energy, which is zero when all links are horizontal."""
         return self.gravity * self.masses @ self.centres_of_mass(q)[:, 1]
 
     def forward_dynamics(
@@ -123,8 +125,8 @@ class Arm(eqx.Module):
     ) -> Float[Array, " n"]:
         r"""The torque $M\ddot q + C\dot q + g$ that gives this acceleration.
 
-        As a control with the acceleration as the action it is the feedback linearisation of
-        Section 6.4.
+        Used as the control, with the acceleration as the action, it is the feedback linearisation
+        of Section 6.4.
         """
         return self.mass_matrix(q) @ qdd + self.coriolis(q, qd) @ qd + self.gravity_torque(q)
 
@@ -154,10 +156,11 @@ def advance(
     Args:
         arm: The arm.
         state: Angles and velocities.
-        command: Held for the whole of dt: the acceleration if `linearise`, else the torque.
-        dt: Seconds.
-        substeps: Runge-Kutta steps.
-        linearise: Whether the torque is that of feedback linearisation, made anew at every
+        command: Command that is held for the whole of dt: the acceleration if `linearise`, else
+            the torque.
+        dt: Length of the time step in seconds.
+        substeps: Number of Runge-Kutta steps.
+        linearise: Whether the torque comes from feedback linearisation, computed again at every
             stage. The arm then follows the linear model q' = q + dt qd + dt^2/2 v,
             qd' = qd + dt v to round-off.
     """
@@ -176,7 +179,7 @@ def advance(
             new = slope(here + reach * last)
             return (new, after + weight * new), None
 
-        # a loop, because four slopes are long to compile
+        # a loop, because four slopes take long to compile
         start = (jnp.zeros_like(here), here)
         return jax.lax.scan(stage, start, (reaches, weights))[0][1], None
 
@@ -193,30 +196,28 @@ def simulate(
     substeps: int = 10,
     linearise: bool = True,
 ) -> Float[Array, "steps+1 2n"]:
-    """The states of the nonlinear arm at 0, dt, 2 dt, ..., the start first.
+    """The states of the nonlinear arm at the times 0, dt, 2 dt, ...; the first is the start.
 
     Args:
         arm: The arm.
-        command: From the step's number and the state to what is held until the next: see
-            `advance`. A function, or an Equinox module whose arrays may differ from run to run.
+        command: Function from the number of the step and the state to the command that is held
+            until the next step; see `advance`. It may be an Equinox module whose arrays differ
+            from run to run.
         q0: Angles at the start, shape (N,).
         qd0: Velocities at the start, shape (N,).
-        dt: Seconds from command to command.
-        steps: Commands.
-        substeps: Runge-Kutta steps of each.
-        linearise: Whether commands are accelerations, else torques.
+        dt: Seconds from one command to the next.
+        steps: Number of commands.
+        substeps: Number of Runge-Kutta steps per command.
+        linearise: Whether commands are accelerations; otherwise they are torques.
     """
+    instance("simulate", "arm", arm, Arm, "pass `Arm.uniform(links)`")
     for name, values in (("q0", q0), ("qd0", qd0)):
-        if np.shape(values) != (arm.links,):
-            raise ValueError(
-                f"`simulate({name}=...)` needs shape ({arm.links},), got {np.shape(values)}."
-            )
-    if not dt > 0:
-        raise ValueError(f"`simulate(dt=...)` must be positive, got {dt}.")
-    if steps < 1 or substeps < 1:
-        raise ValueError(
-            f"`simulate(steps=..., substeps=...)` must be at least 1, got {steps}, {substeps}."
-        )
+        if np.shape(values) != (arm.links,):  # the entries may be traced
+            refuse("simulate", name, f"needs shape ({arm.links},), got {np.shape(values)}")
+    number("simulate", "dt", dt, above=0)
+    whole("simulate", "steps", steps, 1)
+    whole("simulate", "substeps", substeps, 1)
+    flag("simulate", "linearise", linearise)
     start = jnp.concatenate([jnp.asarray(q0, dtype=float), jnp.asarray(qd0, dtype=float)])
     wanted = eqx.filter_eval_shape(command, jnp.asarray(0), start).shape
     if wanted != (arm.links,):
@@ -248,27 +249,24 @@ def _directions(q: Float[Array, " n"]) -> Float[Array, "n 2"]:
 
 
 def _differences(q: Float[Array, " n"]) -> Float[Array, "n n"]:
-    """Absolute angles of two links each, row less column."""
+    """Differences of the links' absolute angles, row minus column."""
     angles = jnp.cumsum(q)
     return angles[:, None] - angles[None, :]
 
 
-def _check_links(arrays: dict[str, np.ndarray]) -> None:
-    shape = arrays["lengths"].shape
-    if len(shape) != 1 or not shape[0]:
-        raise ValueError(f"`Arm(lengths=...)` needs shape (N,) with N >= 1, got {shape}.")
-    for name, values in arrays.items():
-        if values.shape != shape:
-            raise ValueError(
-                f"`Arm({name}=...)` needs shape {shape} like lengths, got {values.shape}."
-            )
-        if not np.isfinite(values).all():
-            raise ValueError(f"`Arm({name}=...)` must be finite, got {values}.")
+def _checked_links(given: dict[str, ArrayLike]) -> dict[str, np.ndarray]:
+    """The arrays of an arm that can be, one number per link in each."""
+    lengths = finite_array("Arm", "lengths", given["lengths"], 1, letters="(N,)")
+    fits = "like `lengths`"
+    arrays = {
+        name: finite_array("Arm", name, values, 1, shape=lengths.shape, fits=fits)
+        for name, values in given.items()
+    }
     for name in ("lengths", "masses"):
-        if not (arrays[name] > 0).all():
-            raise ValueError(f"`Arm({name}=...)` must be positive, got {arrays[name]}.")
+        check_positive("Arm", name, arrays[name])
     if not (arrays["inertias"] >= 0).all():
-        raise ValueError(f"`Arm(inertias=...)` must not be negative, got {arrays['inertias']}.")
-    # What a link adds about its own joint; without it M is singular at some q.
+        refuse("Arm", "inertias", f"must not be negative, got {arrays['inertias'].min():.6g}")
+    # A link's inertia about its own joint; M is singular at some q if it is zero.
     if not (arrays["inertias"] + arrays["masses"] * arrays["centres"] ** 2 > 0).all():
-        raise ValueError("`Arm(inertias=...)`: a link whose centre is its joint needs inertia > 0.")
+        refuse("Arm", "inertias", "must be above 0 for a link whose centre is its joint")
+    return arrays

@@ -22,10 +22,10 @@ def advance(xp: Any, state: Any, action: Any, noise: Any) -> tuple[Any, Any]:
     the task and its returns depend on it.
 
     Args:
-        xp: `numpy` or `jax.numpy`.
-        state: Angle from the upright, radians, and its velocity.
+        xp: The module `numpy` or `jax.numpy`.
+        state: Angle from the upright in radians, and its velocity.
         action: Force in newtons before noise and clipping.
-        noise: In [-1, 1].
+        noise: Disturbance in [-1, 1].
     """
     angle, velocity = state[0], state[1]
     force = xp.clip(action + DISTURBANCE * noise, -FORCE, FORCE)
@@ -44,23 +44,23 @@ def observation(xp: Any, state: Any) -> Any:
 
 
 class CartPole(CompiledSimulator):
-    """Swing the pole up and balance it, by a force on the cart: 100 steps, discount 0.99.
+    """Swing the pole up and balance it with a force on the cart: 100 steps, discount 0.99.
 
     A discounted return of 45 is a pole that was swung up and balanced; the optimum is 52.4.
     """
 
     @property
     def spaces(self) -> Spaces:
-        """Angle and velocity in, a force out."""
+        """Observations are angle and velocity; the action is a force."""
         return Spaces(2, low=np.array([-FORCE]), high=np.array([FORCE]))
 
     @property
     def horizon(self) -> int:
-        """Ten seconds."""
+        """Number of steps per episode, which lasts ten seconds."""
         return 100
 
     def reset(self, key: PRNGKeyArray) -> Float[Array, " 2"]:
-        """Hanging, at rest."""
+        """The start: the pole hangs at rest."""
         return jnp.array([jnp.pi, 0.0])
 
     def step(

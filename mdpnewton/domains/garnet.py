@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mdpnewton.checks import number, whole
 from mdpnewton.models.finite import FiniteMDP
 
 
@@ -15,14 +16,17 @@ def garnet(
     """A random MDP in which each action leads to a few random states.
 
     Args:
-        seed: Makes the same problem again.
-        n_states: S.
-        n_actions: A.
-        branching: How many successors a pair has.
-        discount: Of the rewards, which are uniform in [0, 1].
+        seed: Random seed; the same seed gives the same problem.
+        n_states: Number of states.
+        n_actions: Number of actions.
+        branching: Number of successors per pair of state and action.
+        discount: Discount factor. Rewards are uniform in [0, 1].
     """
-    if not 1 <= branching <= n_states:
-        raise ValueError(f"`garnet(branching=...)` must be in 1..{n_states}, got {branching}.")
+    whole("garnet", "seed", seed)
+    whole("garnet", "n_states", n_states, 1)
+    whole("garnet", "n_actions", n_actions, 1)
+    whole("garnet", "branching", branching, 1, n_states)
+    number("garnet", "discount", discount, least=0, below=1)
     rng = np.random.default_rng(seed)
     transition = np.zeros((n_states, n_actions, n_states))
     for state in range(n_states):

@@ -1,14 +1,15 @@
 """The two mazes of Section 3.3, Figure 1: a hallway and McCallum's grid.
 
-Four actions (up, down, left, right); a move into a wall stays. The action that reaches the
-goal earns 1, and from the goal every action leads to a start state. States are numbered as
-in the figure, from 0 here.
+There are four actions (up, down, left, right); a move into a wall stays in the cell. The action
+that reaches the goal earns 1, and from the goal every action leads to a start state. States are
+numbered as in the figure, but from 0.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from mdpnewton.checks import choice
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Gibbs, gibbs_over_successors
 
@@ -17,12 +18,12 @@ MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # up, down, left, right
 
 @dataclass(frozen=True)
 class Maze:
-    """A maze by the walls of its cells.
+    """A maze given by the walls of its cells.
 
     Attributes:
         cells: Row and column of each state.
-        walls: For each state whether there is a wall above, below, left and right.
-        starts: The start states, equally likely.
+        walls: Whether each state has a wall above, below, left and right.
+        starts: The start states, which are equally likely.
         goal: The goal state.
     """
 
@@ -32,7 +33,7 @@ class Maze:
     goal: int
 
     def successor(self, state: int, action: int) -> int:
-        """Where an action leads, other than from the goal."""
+        """The state that an action leads to from any state but the goal."""
         if self.walls[state][action]:
             return state
         row, column = self.cells[state]
@@ -40,7 +41,7 @@ class Maze:
         return self.cells.index((row + down, column + right))
 
     def mdp(self, discount: float) -> FiniteMDP:
-        """The maze as a problem."""
+        """The maze as an MDP."""
         n = len(self.cells)
         transition, reward = np.zeros((n, 4, n)), np.zeros((n, 4))
         start = np.zeros(n)
@@ -59,16 +60,16 @@ class Maze:
         """A Gibbs policy over wall patterns, which alias states.
 
         Args:
-            discount: Of the problem, for its transitions only.
-            features: "successor": the walls of the next state, 4 parameters, as in the paper;
-                "current": those of this state and a weight vector an action, 16 parameters.
+            discount: Discount factor of the MDP, of which only the transitions matter here.
+            features: "successor" for the walls of the next state, 4 parameters, as in the paper;
+                "current" for the walls of this state with one weight vector per action, 16
+                parameters.
         """
+        choice("Maze.policy", "features", features, ("successor", "current"))
         walls = np.array(self.walls, dtype=float)
         if features == "successor":
             return gibbs_over_successors(self.mdp(discount), walls)
-        if features == "current":
-            return Gibbs(np.einsum("ab,si->sabi", np.eye(4), walls).reshape(len(walls), 4, 16))
-        raise ValueError(f"`features` must be 'successor' or 'current', got {features!r}.")
+        return Gibbs(np.einsum("ab,si->sabi", np.eye(4), walls).reshape(len(walls), 4, 16))
 
 
 HALLWAY = Maze(

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from mdpnewton.simulators import CompiledSimulator, Spaces
 
 NOISE, START_NOISE, RADIUS = 0.02, 0.001, 0.1
-CONTROL = 1.0  # the scale of exploration; the dynamics take any control
+CONTROL = 1.0  # the scale of exploration; the dynamics accept any control
 
 
 def advance(xp: Any, state: Any, action: Any, noise: Any) -> tuple[Any, Any]:
@@ -21,10 +21,10 @@ def advance(xp: Any, state: Any, action: Any, noise: Any) -> tuple[Any, Any]:
     order every policy of the paper's box scores 0; the reward is that of ReLe's `NLS`.
 
     Args:
-        xp: `numpy` or `jax.numpy`.
+        xp: The module `numpy` or `jax.numpy`.
         state: Position and velocity.
         action: The control.
-        noise: Standard normal, one draw for both equations.
+        noise: Standard normal number; both equations use the same draw.
     """
     kick = NOISE * noise
     velocity = state[1] + 1 / (1 + xp.exp(-action)) - 0.5 + kick
@@ -34,20 +34,20 @@ def advance(xp: Any, state: Any, action: Any, noise: Any) -> tuple[Any, Any]:
 
 
 class Navigation(CompiledSimulator):
-    """Come to rest at the origin: 80 steps, reward 1 for each within 0.1 of it."""
+    """Come to rest at the origin: 80 steps, with reward 1 for each within 0.1 of it."""
 
     @property
     def spaces(self) -> Spaces:
-        """Position and velocity in, a control out."""
+        """Observations are position and velocity; the action is a control."""
         return Spaces(2, low=np.array([-CONTROL]), high=np.array([CONTROL]))
 
     @property
     def horizon(self) -> int:
-        """The paper's H."""
+        """Number of steps per episode, the paper's H."""
         return 80
 
     def reset(self, key: PRNGKeyArray) -> Float[Array, " 2"]:
-        """Position about 1, velocity about 0."""
+        """The start: position about 1, velocity about 0."""
         return jnp.array([1.0, 0.0]) + START_NOISE * jax.random.normal(key, (2,))
 
     def step(

@@ -1,4 +1,4 @@
-"""The POMDPs that the package ships as .pomdp files, built from their published definitions."""
+"""The POMDPs that come with the package as .pomdp files, built from their published definitions."""
 
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -6,12 +6,13 @@ from math import prod
 
 import numpy as np
 
+from mdpnewton.checks import whole
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM, Maze
 from mdpnewton.models.pomdp import ANY, FinitePOMDP, OutcomeReward
 
 SIDES = ("up", "down", "left", "right")
 
-# McCallum's maze, row by row; 1 is a wall above, below, left and right.
+# McCallum's maze, row by row; a 1 means a wall, in the order above, below, left, right.
 CHEESE = Maze(
     cells=(*((0, c) for c in range(5)), *((1, c) for c in (0, 2, 4)), (2, 0), (2, 4), (2, 2)),
     walls=(
@@ -31,16 +32,16 @@ CHEESE = Maze(
 def tiger(discount: float = 0.95) -> FinitePOMDP:
     """The tiger problem.
 
-    Behind one of two doors waits a tiger, behind the other a treasure. Listening costs 1 and is
-    right with probability 0.85; opening earns 10 or costs 100 and starts anew, and then what is
-    heard says nothing.
+    A tiger waits behind one of two doors, a treasure behind the other. Listening costs 1 and is
+    right with probability 0.85. Opening a door earns 10 or costs 100 and starts over; what is heard
+    then carries no information.
 
     Cassandra, Kaelbling & Littman, Acting optimally in partially observable stochastic domains,
     AAAI 1994; Kaelbling, Littman & Cassandra, Planning and acting in partially observable
     stochastic domains, Artificial Intelligence 101, 1998.
 
     Args:
-        discount: Of the problem.
+        discount: Discount factor.
     """
     anew = np.full((2, 2), 0.5)
     return FinitePOMDP(
@@ -58,17 +59,17 @@ def tiger(discount: float = 0.95) -> FinitePOMDP:
 def cheese(discount: float = 0.95) -> FinitePOMDP:
     """McCallum's cheese maze.
 
-        1  2  3  4  5      A mouse in one of the cells 1 to 10, all equally likely, looks for the
-        6     7     8      cheese in cell 11. It sees the walls of its cell and knows the cheese.
-        9    11    10      Moves never fail; one into a wall stays. Finding the cheese earns 1,
-                           and any move after it starts anew.
+        1  2  3  4  5      A mouse starts in one of the cells 1 to 10, all equally likely, and
+        6     7     8      looks for the cheese in cell 11. It sees the walls of its cell and
+        9    11    10      recognises the cheese. Moves never fail; a move into a wall stays in
+                           the cell. Finding the cheese earns 1, and any move after it starts over.
 
     McCallum, Overcoming incomplete perception with utile distinction memory, ICML 1993; with
     these rewards and this start in Littman, Cassandra & Kaelbling, Learning policies for
     partially observable environments: scaling up, ICML 1995.
 
     Args:
-        discount: Of the problem.
+        discount: Discount factor.
     """
     return maze_pomdp(CHEESE, discount, goal="cheese")
 
@@ -78,14 +79,14 @@ def mccallum_grid(discount: float = 0.95) -> FinitePOMDP:
 
         1  2  3      The start is 7 or 9, the goal 8. Columns are separated by walls below the
         4  5  6      first row, so that 4, 5 and 6 look alike, as do 7, 8 and 9. Reaching the
-        7  8  9      goal earns 1, and any move after it starts anew.
+        7  8  9      goal earns 1, and any move after it starts over.
 
     Furmston & Lever, A Gauss-Newton method for Markov decision processes; the maze is McCallum's,
     Reinforcement learning with selective perception and hidden state, thesis, Rochester 1995.
-    The paper gives a policy that sees walls; that the walls are all that is observed is ours.
+    The paper gives a policy that sees walls. That only the walls are observed is our choice.
 
     Args:
-        discount: Of the problem.
+        discount: Discount factor.
     """
     return maze_pomdp(MCCALLUM, discount)
 
@@ -94,13 +95,13 @@ def hallway_paper(discount: float = 0.95) -> FinitePOMDP:
     """The hallway of Section 3.3, Figure 1, seen through its walls.
 
         1  2  3  4  5      The start is 1, the goal 5; 2, 3 and 4 look alike. Reaching the goal
-                           earns 1, and any move after it starts anew.
+                           earns 1, and any move after it starts over.
 
     Furmston & Lever, A Gauss-Newton method for Markov decision processes. The paper gives a
-    policy that sees walls; that the walls are all that is observed is ours.
+    policy that sees walls. That only the walls are observed is our choice.
 
     Args:
-        discount: Of the problem.
+        discount: Discount factor.
     """
     return maze_pomdp(HALLWAY, discount)
 
@@ -111,17 +112,18 @@ def load_unload(discount: float = 0.95, n_locations: int = 8) -> FinitePOMDP:
         U  .  .  .  .  .  .  L      A cart is loaded at L and unloaded at U, where it starts.
                                     Arriving loaded at U earns 1.
 
-    It sees whether it is at U, at L or between, but neither where between nor its load. Moves to
-    left and right never fail; one beyond an end stays.
+    It sees whether it is at U, at L or between them, but neither its position between them nor its
+    load. Moves to the left and right never fail; a move beyond an end stays there.
 
     Meuleau, Kim, Kaelbling & Cassandra, Solving POMDPs by searching the space of finite policies,
-    UAI 1999: 14 states, 2 actions, 3 observations. The size of the reward and the discount are
-    ours.
+    UAI 1999: 14 states, 2 actions, 3 observations. The size of the reward and the discount are our
+    choice.
 
     Args:
-        discount: Of the problem.
-        n_locations: The length of the road.
+        discount: Discount factor.
+        n_locations: Number of locations on the road.
     """
+    whole("load_unload", "n_locations", n_locations, 2)
     between = range(1, n_locations - 1)
     cells = [(0, 0), *((i, load) for i in between for load in (0, 1)), (n_locations - 1, 1)]
     transition, reward = np.zeros((2, len(cells), len(cells))), np.zeros((len(cells), 2))
@@ -146,12 +148,12 @@ def load_unload(discount: float = 0.95, n_locations: int = 8) -> FinitePOMDP:
 
 
 def maze_pomdp(maze: Maze, discount: float, goal: str | None = None) -> FinitePOMDP:
-    """A maze in which the walls of the cell are seen.
+    """A maze in which the walls of the cell are observed.
 
     Args:
         maze: The maze.
-        discount: Of the problem.
-        goal: The name of an observation of the goal of its own; None if it shows its walls only.
+        discount: Discount factor.
+        goal: Name of a separate observation at the goal; with None the goal shows only its walls.
     """
     mdp = maze.mdp(discount)
     seen = ["-".join(("walls", *_named(walls, SIDES))) for walls in maze.walls]
@@ -175,13 +177,13 @@ HEADINGS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 ROOMS = (2, 4, 6, 8)  # columns of the corridor with a room to the south
 PLACES = (*((0, c) for c in range(11)), *((1, c) for c in ROOMS))
 AROUND = ("front", "right", "back", "left")
-TURNS = {  # probability to end up turned right by 0, 1, 2 and 3 quarters
+TURNS = {  # probability of ending up turned right by 0, 1, 2 and 3 quarters
     "stay": (1.0, 0.0, 0.0, 0.0),
     "turn-right": (0.1, 0.7, 0.1, 0.1),
     "turn-around": (0.1, 0.15, 0.6, 0.15),
     "turn-left": (0.1, 0.1, 0.1, 0.7),
 }
-SEES_WALL = {True: 0.9, False: 0.05}  # probability to see a wall where there is one, or none
+SEES_WALL = {True: 0.9, False: 0.05}  # probability of seeing a wall where there is one, or none
 
 
 def hallway(discount: float = 0.95, *, once: bool = False) -> FinitePOMDP:
@@ -190,23 +192,23 @@ def hallway(discount: float = 0.95, *, once: bool = False) -> FinitePOMDP:
         .  .  a  .  b  .  c  .  d  .  .      A robot faces one of four ways in a corridor of 11
               .     .     .     *            cells with four rooms, the last of which is the goal.
 
-    Any place and heading but the goal is as likely to begin with. Going forward succeeds with
-    probability 0.8, goes left, right or back with 0.05 each, facing that way (back: facing either
-    way), and stays with 0.05; a wall stops it. Turning right or left succeeds with 0.7 and turning
-    around with 0.6, else any other heading may result. Each of four sensors sees a wall with
-    probability 0.9 and one that is not there with 0.05. A robot that faces a room sees the
-    landmark beside its door, and one in the goal a star. Reaching the goal earns 1, and any action
-    after it starts anew.
+    The start is any place but the goal, with any heading, all equally likely. Going forward
+    succeeds with probability 0.8, goes left, right or back with 0.05 each, facing that way (back:
+    facing either way), and stays with 0.05; a wall stops the robot. Turning right or left succeeds
+    with 0.7 and turning around with 0.6; otherwise any other heading may result. Each of four
+    sensors sees a wall with probability 0.9, and one that is not there with 0.05. A robot that
+    faces a room sees the landmark beside its door, and a robot in the goal sees a star. Reaching
+    the goal earns 1, and any action after it starts over.
 
     Littman, Cassandra & Kaelbling, Learning policies for partially observable environments:
     scaling up, ICML 1995. The probabilities are those of the benchmark file hallway of
     pomdp.org, which rounds them to six digits; the order of states, actions and observations is
-    the same. The names are ours.
+    the same. The names are our own.
 
     Args:
-        discount: Of the problem.
-        once: End at the goal, which is how point-based solvers are reported, and do not start
-            anew.
+        discount: Discount factor.
+        once: Whether the problem ends at the goal instead of starting over. Results of point-based
+            solvers are reported for this variant.
     """
     n, goal = 4 * len(PLACES), len(PLACES) - 1
     actions = ("stay", "forward", *list(TURNS)[1:])
@@ -253,7 +255,7 @@ def _next_to(place: int, heading: int) -> int | None:
 
 
 def _moves(action: str, place: int, heading: int) -> Iterator[tuple[int, float]]:
-    """States that an action may lead to, with their probabilities."""
+    """The states that an action may lead to, with their probabilities."""
     if action != "forward":
         for quarters, p in enumerate(TURNS[action]):
             yield 4 * place + (heading + quarters) % 4, p
@@ -295,6 +297,6 @@ PROBLEMS: dict[str, Callable[[], FinitePOMDP]] = {
 
 
 def description(name: str) -> str:
-    """What heads the file of a problem: what it is, and where it comes from."""
+    """The comment at the top of a problem's file: what the problem is and where it comes from."""
     lines = (PROBLEMS[name].__doc__ or "").partition("\n    Args:")[0].splitlines()
     return "\n".join(line.removeprefix("    ") for line in lines).strip()

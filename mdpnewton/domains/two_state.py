@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mdpnewton.checks import number, refuse
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Gibbs
 
@@ -9,14 +10,14 @@ STAY, MOVE = 0, 1
 
 
 def two_state_mdp(discount: float, start: tuple[float, float] = (0.8, 0.2)) -> FiniteMDP:
-    """Two states, each with a self-loop and a move to the other.
+    """Two states, each with a self-loop and a move to the other state.
 
-    The self-loop of the first state earns 1, that of the second 2, a move nothing.
+    The self-loop of the first state earns 1, that of the second earns 2, and a move earns nothing.
 
     Args:
-        discount: Of the rewards. Kakade takes average rewards; Here: discounted, as the
-            paper does elsewhere.
-        start: Distribution of the first state.
+        discount: Discount factor. Kakade uses average rewards. Here: discounted rewards, as the
+            paper has elsewhere.
+        start: Distribution of the initial state.
     """
     transition = np.zeros((2, 2, 2))
     for state in range(2):
@@ -27,24 +28,26 @@ def two_state_mdp(discount: float, start: tuple[float, float] = (0.8, 0.2)) -> F
 
 
 def two_state_policy() -> Gibbs:
-    """A softmax with one parameter a state: the logit of its self-loop over its move."""
+    """A softmax with one parameter per state: the logit of its self-loop over its move."""
     features = np.zeros((2, 2, 2))
     features[0, STAY, 0] = features[1, STAY, 1] = 1
     return Gibbs(features)
 
 
 def start_parameters(move_first: float, occupied_first: float = 0.8) -> np.ndarray:
-    """Logits for which the first state is occupied that share of the time.
+    """Logits for which the first state is occupied for a given share of the time.
 
     Args:
-        move_first: Probability to leave the first state. That to leave the second follows
-            from the balance `occupied_first * move_first = (1 - occupied_first) * move_second`.
+        move_first: Probability of leaving the first state. The probability of leaving the second
+            follows from `occupied_first * move_first = (1 - occupied_first) * move_second`.
         occupied_first: Share of the time in the first state.
     """
+    call = "start_parameters"
+    number(call, "move_first", move_first, above=0, below=1)
+    number(call, "occupied_first", occupied_first, above=0, below=1)
     move = np.array([move_first, move_first * occupied_first / (1 - occupied_first)])
     if not ((move > 0) & (move < 1)).all():
-        raise ValueError(
-            f"`start_parameters(move_first={move_first})` gives move probabilities {move}; both "
-            f"must be inside (0, 1)."
-        )
+        most = (1 - occupied_first) / occupied_first
+        rule = f"must be below {most:.6g}, so that the second state's is a probability too"
+        refuse(call, "move_first", f"{rule}, got {move_first!r}")
     return np.log(1 - move) - np.log(move)

@@ -1,8 +1,8 @@
 """Our domains as Gymnasium environments; the dynamics themselves are in `domains`.
 
-Importing this module registers them, which is how `gymnasium.make` gets to know them: import it
-first, or write `gymnasium.make("mdpnewton.environments:mdpnewton/Tetris-v0")`. Without Gymnasium
-the table can still be read.
+Importing this module registers them with Gymnasium. Import it before `gymnasium.make`, or write
+`gymnasium.make("mdpnewton.environments:mdpnewton/Tetris-v0")`. The table can be read without
+Gymnasium.
 """
 
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from mdpnewton.checks import MissingExtraError, required
 
 
 class Environment(NamedTuple):
-    """What is known of an environment before it is made.
+    """What is known about an environment before it is made.
 
     Attributes:
-        id: Its name in Gymnasium's registry.
-        entry: Its class, as `module:Class` in this folder.
-        steps: Number of steps after which an episode is cut off, None if it ends by itself.
-        sentence: What one does in it.
+        id: Name of the environment in Gymnasium's registry.
+        entry: Class of the environment, as `module:Class` in this folder.
+        steps: Number of steps after which an episode is cut off; None if it ends by itself.
+        sentence: One sentence about the task.
     """
 
     id: str
@@ -59,7 +59,7 @@ def _register() -> None:
     try:
         gymnasium = required("gymnasium", "an environment")
     except MissingExtraError:
-        return  # nowhere to register, and the modules of this folder say so when they are used
+        return  # without Gymnasium; the modules of this folder say so when they are used
     for environment in ENVIRONMENTS.values():
         gymnasium.register(
             id=environment.id,

@@ -13,28 +13,29 @@ from mdpnewton.domains.ball_in_cup.rollouts import DURATION, WORST, first_crossi
 required("gymnasium", "an environment")
 import gymnasium  # noqa: E402
 
-HOLD = 0.02  # s from action to action
-REACH = 1.0  # rad: how far from the start an action can point
+HOLD = 0.02  # s from one action to the next
+REACH = 1.0  # rad: the largest distance of an action from the start
 
 
 class BallInCupTask(gymnasium.Env):
     """Swing the ball up and catch it, Section 6.6, in 75 steps of 0.02 s.
 
-    Action: where each of the seven joints should be at the end of the step, within [-1, 1], in
-    rad from the start. The PD controllers of the joints follow it in a straight line, within
-    the torque limits. A value that is not finite ends the episode with reward -100.
+    Action: the angle that each of the seven joints should have at the end of the step, within
+    [-1, 1], in rad from the start. The PD controllers of the joints follow it in a straight line,
+    within the torque limits. A value that is not finite ends the episode with reward -100.
 
-    Observation, 20 numbers: the joints' angles from the start and their velocities, the ball from
-    the centre of the cup's rim, and the ball's velocity.
+    Observation, 20 numbers: the joints' angles relative to the start, their velocities, the ball's
+    position relative to the centre of the cup's rim, and the ball's velocity.
 
-    Reward: 0, but when the ball first falls through the plane one radius above the rim
-    -20 (x^2 + y^2), its distance from the rim's centre in metres; -100 at the end if it never
-    did. `info` has "crossed", and "caught": whether the ball lies in the cup. Nothing is random.
+    Reward: -20 (x^2 + y^2) when the ball first falls through the plane one radius above the rim,
+    where x and y are its distances from the rim's centre in metres; -100 at the end if it never
+    did; 0 otherwise. `info` has "crossed", and "caught": whether the ball lies in the cup. Nothing
+    is random.
 
     Args:
         duration: Length of an episode in seconds.
-        dt: Length of a step of the simulation in seconds.
-        render_mode: "rgb_array" for pictures, which need OpenGL off-screen, or None.
+        dt: Length of a simulation step in seconds.
+        render_mode: "rgb_array" for pictures, which need off-screen OpenGL, or None.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
@@ -103,7 +104,7 @@ class BallInCupTask(gymnasium.Env):
             self._camera = None
 
     def _advance(self, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where rim and ball are at the beginning, and after each step of the simulation."""
+        """Positions of rim and ball at the beginning and after each step of the simulation."""
         mujoco = import_mujoco()
         speed = (goal - self._targets) / HOLD
         places = []
@@ -111,7 +112,7 @@ class BallInCupTask(gymnasium.Env):
             here = self._targets + number / self._inner * (goal - self._targets)
             self.data.ctrl[:] = here + wam.DAMPING * speed / wam.STIFFNESS
             mujoco.mj_step(self.model, self.data)
-            places.append(self._places())  # those from before the step
+            places.append(self._places())  # positions before the step
         mujoco.mj_forward(self.model, self.data)
         places.append(self._places())
         self._targets = goal

@@ -1,4 +1,4 @@
-"""Small pictures of the domains, drawn at twice the size and halved for smooth edges."""
+"""Small pictures of the domains, drawn at twice the size and scaled down for smooth edges."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ INK, STEEL, BLUE, RED, PAPER = "#222222", "#9aa5b1", "#1f77b4", "#d62728", "#fff
 
 
 def cart_pole_picture(angle: float, push: float) -> np.ndarray:
-    """The pole at its angle from the upright; the cart stays in the middle.
+    """A picture of the pole; the cart stays in the middle.
 
     Args:
-        angle: Radians.
-        push: The force as a share of the largest, shown as an arrow.
+        angle: Angle of the pole from the upright, in radians.
+        push: Force as a share of the largest, shown as an arrow.
     """
     picture, draw, s = _sheet()
     x, y, reach = 0.5 * s, 0.55 * s, 0.36 * s
@@ -39,7 +39,7 @@ def cart_pole_picture(angle: float, push: float) -> np.ndarray:
 
 
 def phase_picture(trail: np.ndarray, radius: float) -> np.ndarray:
-    """The way through position (right) and velocity (up), and the target circle."""
+    """The path in position (to the right) and velocity (upwards), and the target circle."""
     picture, draw, s = _sheet()
 
     def place(point: np.ndarray) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""From the name of an environment to what plays it, and to what draws it."""
+"""From the name of an environment to its simulator, and to the environment that draws it."""
 
 from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.domains.navigation import Navigation
@@ -9,7 +9,7 @@ DOMAINS = {"cartpole": CartPole, "navigation": Navigation}
 
 
 def simulator_of(environment: str | Simulator) -> Simulator:
-    """The simulator of a name, or the given one, with unit actions.
+    """The simulator that a name stands for, or the given simulator, with unit actions.
 
     Args:
         environment: A name in `DOMAINS`, a Gymnasium id, or a simulator.
@@ -24,5 +24,5 @@ def simulator_of(environment: str | Simulator) -> Simulator:
 
 
 def environment_id(name: str) -> str:
-    """The Gymnasium id of an environment: what draws it."""
+    """The Gymnasium id of the environment of that name, which can draw it."""
     return IDS.get(name, name)

@@ -13,7 +13,7 @@ import gymnasium  # noqa: E402
 
 
 class _Simulated(gymnasium.Env):
-    """What both environments share: a state, and pictures on demand."""
+    """The common part of both environments: a state, and pictures on demand."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
 
@@ -31,7 +31,8 @@ class CartPoleSwingUp(_Simulated):
     """Swing up the pole of Section 6.2 by a force on the cart, in 100 steps of 0.1 s.
 
     Observation: the angle from the upright in [-pi, pi), and its velocity. Action: the force in
-    newtons, within 50. Reward: (1 + cos angle) / 2. Hangs at first; never terminates.
+    newtons, within 50. Reward: (1 + cos angle) / 2. The pole hangs at the start; an episode never
+    terminates.
     """
 
     def __init__(self, render_mode: str | None = None):
@@ -67,7 +68,7 @@ class NavigationTask(_Simulated):
     """Come to rest at the origin, Section 6.3, in 80 steps.
 
     Observation: position and velocity. Action: the control, within 10. Reward: 1 within 0.1 of
-    the origin. Starts near (1, 0); never terminates.
+    the origin. Episodes start near (1, 0) and never terminate.
     """
 
     def __init__(self, render_mode: str | None = None):

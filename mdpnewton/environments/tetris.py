@@ -16,26 +16,26 @@ import gymnasium  # noqa: E402
 class Tetris(gymnasium.Env):
     """Place the current piece: one of seven, drawn uniformly; only the current one is known.
 
-    Action: rotation * width + column, with the rotation (quarter turns, as many as make a
-    difference) and the leftmost column of the piece. It is dropped from above and must lie fully
-    inside the board before full lines are removed. `info["action_mask"]` is 1 for the actions
-    that do; `sample(mask)` of the action space takes it. An action that is masked out ends the
-    episode without reward, and so does a piece for which there is no placement: then the mask is
-    all zeros.
+    Action: rotation * width + column, where the rotation counts quarter turns that make a
+    difference and the column is the piece's leftmost. The piece is dropped from above and must lie
+    fully inside the board before full lines are removed. `info["action_mask"]` is 1 for the actions
+    for which it does; `sample(mask)` of the action space takes this mask. An action that is masked
+    out ends the episode without reward. A piece without a placement does so too, and then the mask
+    is all zeros.
 
-    Observation: a dictionary of "board" (height, width), 1 for filled cells and the bottom row
-    first, and "piece", 0 to 6 for I, O, T, S, Z, J, L. Reward: lines removed.
+    Observation: a dictionary of "board" (height, width), with 1 for filled cells and the bottom row
+    first, and "piece", 0 to 6 for I, O, T, S, Z, J, L. Reward: the number of lines removed.
 
     Args:
-        height: Rows, 2 to 32.
-        width: Columns, 2 to 16.
+        height: Number of rows, 2 to 32.
+        width: Number of columns, 2 to 16.
         render_mode: "ansi" for text, "rgb_array" for a picture, or None.
     """
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 5}  # noqa: RUF012
 
     def __init__(self, height: int = 20, width: int = 10, render_mode: str | None = None):
-        check_size("Tetris(...)", height, width)
+        check_size("Tetris", height, width)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
                 f"`Tetris(render_mode=...)` is 'ansi', 'rgb_array' or None, got {render_mode!r}."

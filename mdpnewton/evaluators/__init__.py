@@ -1,4 +1,4 @@
-"""From a model or a simulator and a policy to an `Evaluation`; none of them differentiates."""
+"""Turn a model or a simulator and a policy into an `Evaluation`; nothing here differentiates."""
 
 from mdpnewton.evaluators.actor_critic import ActorCritic
 from mdpnewton.evaluators.bandit import Bandit

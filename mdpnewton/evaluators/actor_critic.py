@@ -1,4 +1,4 @@
-"""Actor-critic evaluation: advantages from a value function, all data used."""
+"""Actor-critic evaluation: advantages from a fitted value function, with reuse of earlier data."""
 
 import math
 from copy import copy
@@ -12,7 +12,7 @@ from mdpnewton.checks import instance, number
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
 from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
-from mdpnewton.plain import arrays_of, entries, filled, reals
+from mdpnewton.plain import arrays_of, entries, reals, with_arrays
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
@@ -22,28 +22,30 @@ class ActorCritic(Evaluator):
 
     $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$, with V = 0 after a termination and the critic's
     value after a truncation, and $A_t = \delta_t + \gamma\lambda c_{t+1} A_{t+1}$. Batches of
-    earlier policies take part with $\rho_t = \pi(a_t|s_t)$ over the probability of their choice,
-    $c_t = \min(1, \rho_t)$ in the traces and $\min(\rho_t, \text{limit})$ in the gradient. That
-    is biased, because their states are those of the earlier policies; `unbiased_reuse` weighs by
-    the products of all ratios up to the action instead, and pays with variance.
+    earlier policies are reweighted by $\rho_t$, the ratio of $\pi(a_t|s_t)$ to the probability with
+    which the action was chosen: $c_t = \min(1, \rho_t)$ in the traces and
+    $\min(\rho_t, \text{limit})$ in the gradient. This is biased, because the states are still those
+    of the earlier policies; `unbiased_reuse` weights by the products of all ratios up to the action
+    instead, at the price of a higher variance.
 
-    The evaluation has `value` = p (V + A), for H2 by the estimated Q, and `state_value` = V, for
-    V2: the value-weighted matrix whose weights are non-negative once the least V is taken off.
+    In the evaluation, `value` is p (V + A), which gives H2 with the estimated Q, and `state_value`
+    is V, which gives V2: the value-weighted matrix whose weights are non-negative once the smallest
+    V is subtracted.
 
-    With `discounted_occupancy=False` a state counts alike whenever it is visited, gamma only
-    shortens the sight of the advantages, and the objective is the undiscounted return: steps are
-    judged by what the gradient climbs.
+    With `discounted_occupancy=False` a state has the same weight whenever it is visited, gamma only
+    shortens the horizon of the advantages, and the objective is the undiscounted return, so that
+    steps are judged by what the gradient climbs.
 
     Attributes:
-        critic: Estimate of V, as it was fitted last.
-        discount: gamma of values and advantages.
-        trace: lambda of the generalised advantages.
-        ratio_limit: Largest importance ratio in the gradient.
-        discounted_occupancy: Whether states are weighed by gamma to the power of their time.
-        unbiased_reuse: Whether earlier batches are weighed by products of ratios.
-        memory: The batches, and how they are played.
+        critic: Estimate of V, as fitted at the last evaluation.
+        discount: Discount factor gamma of values and advantages.
+        trace: Trace parameter lambda of the generalised advantages.
+        ratio_limit: Upper limit of the importance ratios in the gradient.
+        discounted_occupancy: Whether states are weighted by gamma to the power of their time step.
+        unbiased_reuse: Whether earlier batches are weighted by products of importance ratios.
+        memory: Plays the batches and keeps the last ones.
         here: Mean and standard error of the return at the parameters evaluated last.
-        returned_to: What is known of the point that was returned to last.
+        returned_to: Statistics of the return at the point that the search returned to last.
     """
 
     def __init__(
@@ -70,17 +72,18 @@ class ActorCritic(Evaluator):
         self.memory = Memory(simulator, episodes, least_transitions, reuse, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
-        """Play a batch at `w`, fit the critic to all batches, and weigh their pairs."""
+        """Play a batch at `w`, fit the critic to all batches, and weight their pairs."""
         batch = self.memory.play(key, policy, w)
         return self._weighed(policy, w, *self._judged(batch))
 
     def revisit(
         self, key: PRNGKeyArray, policy: Any, w: PyTree, known: Evaluation
     ) -> WeightedPairs:
-        """The evaluation at `w` again, from what has been played since.
+        """Evaluate `w` again, with everything that has been played since.
 
-        Every second time `w` is played too, and the mean is over all that was played there: its
-        first return may have been a lucky draw, against which every other policy would look bad.
+        Every second visit plays another batch at `w`, and the mean return is over all batches that
+        were played there: the first may have been a lucky draw, against which every other policy
+        would look bad.
         """
         seen, before = self.returned_to, (known.objective, known.objective_error)
         if before != seen[:2]:
@@ -91,7 +94,7 @@ class ActorCritic(Evaluator):
         return self._weighed(policy, w, seen.mean, seen.error)
 
     def again(self, policy: Any, w: PyTree) -> WeightedPairs:
-        """The last evaluation, made again from the batches: `w` must be where it was made."""
+        """Rebuild the last evaluation from the batches; `w` must be the point where it was made."""
         return self._weighed(policy, w, *self.here)
 
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
@@ -100,13 +103,13 @@ class ActorCritic(Evaluator):
 
     @property
     def occupancy_discount(self) -> float:
-        """The discount of the states' weights, and so of the return that the gradient climbs."""
+        """Discount of the states' weights, and hence of the return that the gradient climbs."""
         return self.discount if self.discounted_occupancy else 1.0
 
     def state(self) -> State:
-        """The memory, the critic by `arrays_of`, and what is known of returns.
+        """The memory, the critic's arrays (see `arrays_of`), and the statistics of the return.
 
-        `here` lists mean and standard error, `returned_to` the fields of `Visited`.
+        `here` lists the mean and the standard error, `returned_to` the fields of `Visited`.
         """
         return {
             "memory": self.memory.state(),
@@ -122,7 +125,7 @@ class ActorCritic(Evaluator):
             call, state, "memory", "critic", "here", "returned_to"
         )
         found.memory = self.memory.restored(memory)
-        found.critic = filled(call, "critic", self.critic, critic)
+        found.critic = with_arrays(call, "critic", self.critic, critic)
         mean, error = reals(call, "here", here, 2)
         found.here = (mean, error)
         mean, error, batches, returns = reals(call, "returned_to", returned_to, 4)
@@ -161,13 +164,13 @@ class ActorCritic(Evaluator):
 
 
 class Visited(NamedTuple):
-    """What is known of the return at a point.
+    """Statistics of the return at one point.
 
     Attributes:
         mean: Mean return over all batches that were played there.
         error: Standard error of the mean.
-        batches: Number of those batches.
-        returns: How often a step from there was taken back.
+        batches: Number of batches that were played there.
+        returns: Number of times that a step from there was undone.
     """
 
     mean: float
@@ -176,7 +179,7 @@ class Visited(NamedTuple):
     returns: int = 0
 
     def joined(self, fresh: tuple[float, float]) -> "Visited":
-        """The same with the mean and standard error of another batch."""
+        """The statistics after one more batch, which is given by its mean and standard error."""
         more = self.batches + 1
         mean = (self.batches * self.mean + fresh[0]) / more
         return Visited(

@@ -1,4 +1,4 @@
-"""Decisions without a state or a future: samples of a function, weighed and used again."""
+"""Evaluation of problems of horizon one: samples of a function, weighted and used again."""
 
 from collections.abc import Callable
 from copy import copy
@@ -22,8 +22,8 @@ class Batch(NamedTuple):
     """Samples of one policy.
 
     Attributes:
-        actions: Actions that were drawn, shape (samples, k).
-        values: What the function said, -inf where that was not finite.
+        actions: Actions that the policy drew, shape (samples, k).
+        values: Values of the function, with -inf in place of those that are not finite.
         log_probs: log pi of each action at the parameters that drew it.
     """
 
@@ -33,23 +33,23 @@ class Batch(NamedTuple):
 
 
 class Bandit(Evaluator):
-    r"""A function of actions as a problem of horizon one, Section 6.6.
+    r"""Treats a function of actions as a problem of horizon one, Section 6.6.
 
-    Every evaluation draws actions, asks the function for their values and weighs the samples of
-    the last batches: all alike ("pooled"), as if one policy had drawn them, or by
-    $\min(\pi(a;w)/\pi(a;w_a), c)$ ("importance"), $w_a$ being the parameters that drew a. The
-    occupancies sum to one; with shaping so do the values.
+    Every evaluation draws actions, asks the function for their values and weights the samples of
+    the last batches: all equally ("pooled"), as if one policy had drawn them, or by
+    $\min(\pi(a;w)/\pi(a;w_a), c)$ ("importance"), where $w_a$ are the parameters that drew a. The
+    occupancies sum to one, and so do the values if `shaping` is given.
 
     Attributes:
-        function: Map from actions of shape (n, k), a NumPy array, to n values, larger is better. A
-            value that is not finite counts as the worst.
+        function: Maps a NumPy array of actions, shape (n, k), to n values, of which larger ones are
+            better. A value that is not finite counts as the worst.
         samples: Number of actions per batch.
-        reuse: Number of batches that are used at once, the newest included.
-        weighting: "pooled" or "importance".
-        ratio_limit: Largest importance ratio, c.
-        shaping: Map from values to utilities; None leaves the values as they are.
-        batches: The batches that are kept, the newest last.
-        evaluations: Number of values that the function was asked for.
+        reuse: Number of batches per evaluation, including the newest.
+        weighting: How samples are weighted, "pooled" or "importance".
+        ratio_limit: Upper limit c of the importance ratios.
+        shaping: Maps values to utilities; None leaves the values as they are.
+        batches: The stored batches, with the newest last.
+        evaluations: Number of actions for which the function has been evaluated.
         best: The best action so far and its value.
     """
 
@@ -76,15 +76,15 @@ class Bandit(Evaluator):
         self.best: tuple[np.ndarray | None, float] = (None, -np.inf)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
-        """Draw a batch at `w` and weigh all batches that are kept."""
+        """Draw a batch at `w` and weight the samples of all stored batches."""
         self.batches = [*self.batches, self._draw(key, policy, w)][-self.reuse :]
         return self.again(policy, w)
 
     def again(self, policy: Any, w: PyTree) -> WeightedPairs:
-        """The evaluation at `w` from the batches that are kept, the newest drawn there."""
+        """Evaluation at `w` from the stored batches, the newest of which was drawn there."""
         joined = Batch(*(np.concatenate(part) for part in zip(*self.batches, strict=True)))
         n, room = len(joined.values), self.samples * self.reuse
-        # Always as many rows, so that nothing is compiled twice.
+        # The number of rows is always the same, so that nothing is compiled twice.
         actions = np.concatenate([joined.actions, np.repeat(joined.actions[-1:], room - n, axis=0)])
         occupancy = np.zeros(room)
         occupancy[:n] = self._ratios(policy, w, actions, joined.log_probs)
@@ -114,7 +114,7 @@ class Bandit(Evaluator):
         return self._estimated(self._draw(key, policy, w).values)[0]
 
     def state(self) -> State:
-        """The batches by the fields of `Batch`, the count, and the best action with its value."""
+        """The batches by the fields of `Batch`, the number of evaluations, and the best action."""
         action, value = self.best
         return {
             "batches": [batch._asdict() for batch in self.batches],
@@ -163,7 +163,7 @@ class Bandit(Evaluator):
         return np.exp(np.where(np.isnan(capped), -np.inf, capped))
 
     def _finite(self, values: np.ndarray) -> np.ndarray:
-        """The values, with the worst of those that are kept in place of -inf."""
+        """The values, with -inf replaced by the worst finite value of the stored batches."""
         known = np.concatenate([batch.values for batch in self.batches] or [values])
         known = known[np.isfinite(known)]
         return np.where(np.isfinite(values), values, known.min() if known.size else np.nan)
@@ -183,4 +183,5 @@ def _sampled(key: PRNGKeyArray, policy: Any, w: PyTree, samples: int) -> tuple[A
 
 @eqx.filter_jit
 def _log_probs(policy: Any, w: PyTree, actions: Any) -> Array:
-    return jax.vmap(lambda action: policy.log_prob(w, jnp.zeros(()), action))(actions)
+    found: Array = jax.vmap(lambda action: policy.log_prob(w, jnp.zeros(()), action))(actions)
+    return found

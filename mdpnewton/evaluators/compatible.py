@@ -21,24 +21,26 @@ RIDGES = tuple(float(10.0**power) for power in range(-4, 5))
 
 
 class CompatibleCritic(Evaluator):
-    r"""$\hat Q = \theta^\top\nabla\log\pi$ from half of the episodes weighs the other half.
+    r"""Weights half of the episodes by $\hat Q = \theta^\top\nabla\log\pi$, fitted to the others.
 
-    Section 6.2: episodes of length 2H, of which the first H steps give pairs, and the H steps
-    from each of them its target $\sum_{k<H} \gamma^k r_{t+k}$. $\theta$ is ridge regression on
-    the pairs of the critic's half; the ridge is the best of a list on its last episode.
+    Section 6.2: episodes have length 2H. Their first H steps are the pairs, and the H steps from a
+    pair on give its target $\sum_{k<H} \gamma^k r_{t+k}$. Ridge regression on the pairs of the
+    critic's half gives $\theta$; the ridge is the best one of `ridges` on the last episode of that
+    half.
 
-    $\hat Q$ has mean zero in every state: it is an advantage. So the weights of H2 are a choice:
+    $\hat Q$ has mean zero in every state: it is an advantage. The weights of H2 are therefore a
+    choice:
 
-    * "critic": $\hat Q$, the paper read literally; $E H_2 = 0$ where curvature is constant, so
-      the matrix is noise and has no definiteness;
-    * "absolute": $|\hat Q|$: definite, but no longer H2;
-    * "monte_carlo": the roll-out returns of the pairs: the weights with Theorem 5's guarantee.
+    * "critic": $\hat Q$, the literal reading of the paper. $E H_2 = 0$ where the curvature is
+      constant, so that the matrix is noise and not definite;
+    * "absolute": $|\hat Q|$. The matrix is definite, but it is no longer H2;
+    * "monte_carlo": the roll-out returns of the pairs, the weights with Theorem 5's guarantee.
 
     Attributes:
-        discount: gamma.
-        value_weight: Weights of H2, one of the names above.
+        discount: Discount factor gamma.
+        value_weight: Name of the weights of H2, one of those above.
         ridges: Ridges to choose from.
-        memory: The last batch, and how batches are played.
+        memory: Plays the batches and keeps the last one.
         ridge: The ridge that was chosen last.
     """
 
@@ -59,11 +61,11 @@ class CompatibleCritic(Evaluator):
             refuse(call, "ridges", "needs at least one ridge to choose from, got none")
         self.ridges = jnp.asarray([number(call, "ridges", ridge, least=0) for ridge in ridges])
         self.ridge = float("nan")
-        # Two for each half: one to fit theta, one to choose the ridge.
+        # Two episodes per half: one to fit theta, one to choose the ridge.
         self.memory = Memory(simulator, whole(call, "episodes", episodes, 4), owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
-        """Play episodes of 2H, fit the critic on half of them and weigh the pairs of the rest."""
+        """Play episodes of length 2H, fit the critic to half of them and weight the other pairs."""
         steps = self.memory.simulator.horizon
         data = self.memory.play(key, policy, w, horizon=2 * steps)
         episode = np.asarray(data.episode)
@@ -100,7 +102,7 @@ class CompatibleCritic(Evaluator):
         return self.memory.fresh_return(key, policy, w, self.discount)
 
     def state(self) -> State:
-        """The memory and the ridge."""
+        """The state of the memory, and the ridge."""
         return {"memory": self.memory.state(), "ridge": self.ridge}
 
     def restored(self, state: State) -> Self:
@@ -132,7 +134,9 @@ def _critic(
 
     def solved(weights: Array, ridge: Array) -> Array:
         matrix = psi.T @ (weights[:, None] * psi)
-        return jnp.linalg.solve(matrix + ridge * jnp.eye(psi.shape[1]), psi.T @ (weights * target))
+        matrix = matrix + ridge * jnp.eye(psi.shape[1])
+        theta: Array = jnp.linalg.solve(matrix, psi.T @ (weights * target))
+        return theta
 
     def error(ridge: Array) -> Array:
         return jnp.sum((1 - used) * (target - psi @ solved(used, ridge)) ** 2)
@@ -144,7 +148,7 @@ def _critic(
 
 @eqx.filter_jit
 def _window_returns(data: Trajectories, discount: float, steps: int) -> Float[Array, " n"]:
-    """The discounted sum of the next `steps` rewards of the episode."""
+    """Discounted sum of the next `steps` rewards of the episode, for every row."""
     total = accumulated(data.rewards, jnp.full(data.rewards.shape, discount), data)
     later = jnp.roll(total, -steps)
     same = jnp.roll(data.times, -steps) == data.times + steps

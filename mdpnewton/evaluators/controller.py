@@ -8,27 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from mdpnewton.checks import instance, number
+from mdpnewton.checks import instance, number, whole
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
 from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.policies import FiniteStateController
 
-RESIDUAL = 1e-8  # a solve that leaves more has failed
+RESIDUAL = 1e-8  # a solve with a larger relative residual has failed
 
 
 class ControllerEvaluator(Evaluator):
     """Exact weights of a `FiniteStateController` on a `FinitePOMDP`.
 
-    The hidden states are summed out: log pi does not depend on them, so that the pairs are
-    O (B + 1) situations with B A decisions each, however many hidden states there are. A
-    `FiniteEvaluator` on `product_mdp(pomdp, nodes)` gives the terms that need grad V of every
-    hidden state, H12 and the Hessian.
+    Hidden states are summed out, because log pi does not depend on them: the pairs are O (B + 1)
+    situations with B A decisions each, however many hidden states there are. For the terms that
+    need grad V in every hidden state, H12 and the Hessian, use a `FiniteEvaluator` on
+    `product_mdp(pomdp, nodes)`.
 
     Attributes:
         pomdp: The problem.
-        offset: Added to every reward in the weights, not in the objective: H2 is sure to be
-            negative semidefinite, and EM to rise, if no reward is negative then.
+        offset: Constant that is added to every reward in the weights, but not in the objective. If
+            no reward is negative then, H2 is guaranteed to be negative semidefinite, and EM to
+            rise.
         chain: The problem as arrays.
     """
 
@@ -38,7 +39,7 @@ class ControllerEvaluator(Evaluator):
         self.offset, self.chain = number(call, "offset", offset), Chain.of(pomdp)
 
     def controller(self, nodes: int) -> FiniteStateController:
-        """A policy of the right shape."""
+        """A controller with this number of nodes that fits the problem."""
         return FiniteStateController(nodes, self.chain.first.shape[1], self.pomdp.n_actions)
 
     def evaluate(self, key: Any, policy: FiniteStateController, w: PyTree) -> WeightedPairs:
@@ -95,7 +96,7 @@ def _objective(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[
 def _weights(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[Array, ...]:
     tables = policy.tables(w)
     closed = chain.closed(tables)
-    # Situations are numbered o (B + 1) + b: the first decision stands last.
+    # Situations are numbered o (B + 1) + b, so that the first decision comes last.
     visits = jnp.concatenate([closed.arrivals, chain.first[:, :, None]], axis=2)
     nodes = jnp.concatenate([tables.transition, tables.initial[None]])
     chosen = jnp.einsum("boc,coa->obca", nodes, tables.action)
@@ -114,10 +115,14 @@ def _weights(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[Ar
 
 
 def random_starts(policy: FiniteStateController, seed: int, starts: int) -> PyTree:
-    """Parameters of several random controllers, leading axis `starts`.
+    """Parameters of `starts` random controllers, stacked along a leading axis.
 
-    The same start has the same number whatever else is drawn.
+    A start depends on the seed and its own number, but not on how many are drawn.
     """
+    remedy = "pass `evaluator.controller(nodes)`"
+    instance("random_starts", "policy", policy, FiniteStateController, remedy)
+    whole("random_starts", "seed", seed)
+    whole("random_starts", "starts", starts, 1)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
         jax.random.key(seed), np.arange(starts, dtype=np.uint32)
     )

@@ -1,14 +1,14 @@
-"""The chain that a finite-state controller makes of a POMDP, solved without its observations.
+"""The Markov chain of a POMDP under a finite-state controller, solved without its observations.
 
-Between two decisions only three things matter: how the last action is observed, where it led,
-and the node. Let g number the classes of actions that are observed alike, p(o|s',a) = O_g(o|s').
-The value W(g, s, b) of arriving in s with node b, before anything is observed, obeys
+Between two decisions only three things matter: how the last action is observed, where it led, and
+the node. Let g number the classes of actions that are observed in the same way, p(o|s',a) =
+O_g(o|s'). The value W(g, s, b) of arriving in s with node b, before anything is observed, satisfies
 
     Q(s, b, a) = R(s, a) + gamma sum_s' p(s'|s, a) W(g(a), s', b)
     W(g, s, b) = sum_{b',a} k(g, s, b, b', a) Q(s, b', a)
     k = sum_o O_g(o|s) p(b'|b, o) pi(a|b', o),
 
-a system of G S B equations where the product chain has S O (B + 1) states.
+a system of G S B equations, where the product chain has S O (B + 1) states.
 """
 
 from collections.abc import Callable
@@ -34,14 +34,14 @@ TOLERANCE = 1e-12
 
 
 class Closed(NamedTuple):
-    """What a controller brings about.
+    """Values and visits under a controller.
 
     Attributes:
-        objective: U.
+        objective: The objective U.
         action_value: Q(s, b, a), shape (S, B, A).
-        arrivals: Discounted visits of hidden state s, observation o and node b before the
-            decision, shape (S, O, B); those of the first decision are not among them.
-        residual: Larger relative residual of the two linear solves.
+        arrivals: Discounted visits of hidden state s, observation o and node b before the decision,
+            shape (S, O, B), without those of the first decision.
+        residual: The larger relative residual of the two linear solves.
     """
 
     objective: Float[Array, ""]
@@ -56,11 +56,12 @@ class Chain(eqx.Module):
     Attributes:
         moves: p(s'|s, a), as one array of shape (A, S, S), or as A sparse matrices.
         seen: O_g(o|s), shape (G, S, O).
-        kind: g(a), as rows of the unit matrix, shape (A, G).
-        reward: R(s, a).
+        kind: Class g(a) of each action, as a row of the unit matrix, shape (A, G).
+        reward: R(s, a), shape (S, A).
         first: p(s) p(o|s) before the first action, shape (S, O).
-        discount: gamma.
-        dense: Number of equations up to which the system is factorised, and not iterated on.
+        discount: Discount factor gamma.
+        dense: Largest number of equations for which the system is factorised; larger systems are
+            solved by iteration.
     """
 
     moves: Any
@@ -73,7 +74,7 @@ class Chain(eqx.Module):
 
     @classmethod
     def of(cls, pomdp: FinitePOMDP) -> "Chain":
-        """The arrays of a POMDP."""
+        """Build the arrays from a POMDP."""
         tables = observations(pomdp)
         kinds, kind = np.unique(tables.reshape(len(tables), -1), axis=0, return_inverse=True)
         by_action = [pomdp.transition[a] for a in range(pomdp.n_actions)]
@@ -93,13 +94,14 @@ class Chain(eqx.Module):
         )
 
     def threads(self, nodes: int) -> AbstractContextManager[Any]:
-        """The context to solve in; see `threads_for`."""
+        """Context with the number of BLAS threads that suits a solve; see `threads_for`."""
         return threads_for(float(self.seen.shape[0] * self.seen.shape[1] * nodes) ** 3)
 
     def closed(self, tables: Tables) -> Closed:
         """Values and visits under a controller, by two solves with one matrix."""
         initial, transition, action = tables
-        # Decisions from every arrival; p(b'|b, o) pi(a|b', o) is the controller's part.
+        # How likely decisions are from every arrival; p(b'|b, o) pi(a|b', o) is the controller's
+        # part.
         k = jnp.einsum("gso,boc,coa->gsbca", self.seen, transition, action)
         decided = jnp.einsum("so,oc,coa->sca", self.first, initial, action)
         gain = jnp.einsum("gsbca,sa->gsb", k, self.reward)
@@ -127,14 +129,15 @@ class Chain(eqx.Module):
         )
 
     def earned(self, tables: Tables, closed: Closed) -> tuple[Tables, Tables]:
-        r"""What every choice of every row earns, and how often the row is used.
+        r"""Value of every entry of every table row, and how often each row is used.
 
-        The value of an entry times its probability is its weight in H2, whose block of a row is
-        $-\sum_x \pi_x q_x (\mathrm{diag}(\pi) - \pi\pi^\top)$: Appendix B.2 down to the rows.
+        An entry's weight in H2 is its value q times its probability. The block of H2 for a row is
+        $-\sum_x \pi_x q_x (\mathrm{diag}(\pi) - \pi\pi^\top)$: Appendix B.2, applied to single
+        rows.
 
         Returns:
-            q, shaped like the tables, and the discounted visits, shaped like them without the
-            last axis.
+            The values q, shaped like the tables, and the discounted visits, shaped like the tables
+            without their last axis.
         """
         initial, transition, action = tables
         Q, visits = closed.action_value, closed.arrivals
@@ -158,9 +161,10 @@ class Chain(eqx.Module):
         return jnp.einsum("ast,atb->sba", self.moves, by_action)
 
     def _sent(self, decided: Float[Array, "S B A"]) -> Float[Array, "G S B"]:
-        """The arrivals that decisions bring about, discounted once: the transpose of `_ahead`."""
+        """The arrivals that follow decisions, discounted once: the transpose of `_ahead`."""
         zeros = jnp.zeros((self.kind.shape[1], *decided.shape[:2]))
-        return self.discount * jax.linear_transpose(self._ahead, zeros)(decided)[0]
+        sent: Array = jax.linear_transpose(self._ahead, zeros)(decided)[0]
+        return self.discount * sent
 
     def _system(self, k: Array, value: Float[Array, "G S B"]) -> Float[Array, "G S B"]:
         return value - self.discount * jnp.einsum("gsbca,sca->gsb", k, self._ahead(value))
@@ -169,22 +173,24 @@ class Chain(eqx.Module):
         return jnp.einsum("gsbca,ast,ah->gsbhtc", k, self.moves, self.kind)
 
 
-@sequential_vmap
-def _solved(matrix: Array, gain: Array, begun: Array) -> tuple[Array, Array]:
-    # One after the other under vmap: batched triangular solves of jaxlib 0.10.2 can deadlock.
+def _both(matrix: Array, gain: Array, begun: Array) -> tuple[Array, Array]:
     factor = jax.scipy.linalg.lu_factor(matrix)
     return jax.scipy.linalg.lu_solve(factor, gain), jax.scipy.linalg.lu_solve(
         factor, begun, trans=1
     )
 
 
+# One after the other under vmap: batched triangular solves of jaxlib 0.10.2 can deadlock.
+_solved: Callable[[Array, Array, Array], tuple[Array, Array]] = sequential_vmap(_both)
+
+
 def _iterated(system: Callable[[Array], Array], target: Array) -> Array:
-    found, _ = jax.scipy.sparse.linalg.gmres(
+    found: Array = jax.scipy.sparse.linalg.gmres(
         system, target, tol=TOLERANCE, atol=0.0, restart=50, maxiter=40
-    )
+    )[0]
     return found
 
 
 def _relative(error: Array, of: Array) -> Array:
-    size = jnp.linalg.norm(of.ravel())
-    return jnp.linalg.norm(error.ravel()) / jnp.where(size > 0, size, 1.0)
+    size, distance = jnp.linalg.norm(of.ravel()), jnp.linalg.norm(error.ravel())
+    return jnp.asarray(distance / jnp.where(size > 0, size, 1.0))

@@ -17,42 +17,43 @@ FEATURES = "pass a function from an observation to a vector, for a table `OneHot
 
 
 class Critic(eqx.Module):
-    """A function of the observation that estimates V, fitted anew to every evaluation.
+    """A function of the observation that estimates V and is fitted anew at every evaluation.
 
-    `mdpnewton.plain.arrays_of` gives its arrays and numbers, in the order in which the class
-    declares them: that is how an evaluator saves it. So whatever a fit changes must be a field.
+    Evaluators save a critic by `mdpnewton.plain.arrays_of`: its arrays and numbers, in the order in
+    which the class declares them. Whatever a fit changes must therefore be a field.
     """
 
     @abstractmethod
     def fitted(self, data: Trajectories, discount: float, ratios: Float[Array, " n"]) -> "Critic":
-        """This critic with parameters fitted to the data.
+        """Return this critic with parameters fitted to the data.
 
         Args:
-            data: Transitions, perhaps of earlier policies.
-            discount: gamma.
-            ratios: pi(a|s) over the probability with which a was chosen, at most 1; all ones
-                for data of the policy itself.
+            data: Transitions, possibly of earlier policies.
+            discount: Discount factor gamma.
+            ratios: pi(a|s) over the probability with which a was chosen, limited to 1 unless the
+                caller wants unbiased reuse; all ones for data of the policy itself.
         """
 
     @abstractmethod
     def values(self, observations: PyTree) -> Float[Array, " n"]:
-        """V of every observation."""
+        """Estimated V of every observation."""
 
 
 class LinearCritic(Critic):
     r"""$V(s) = \theta^\top\phi(s)$ by LSTD($\lambda$), or by regression on returns.
 
-    With $D_t = \phi_t - \gamma\phi_{t+1} + \gamma\lambda c_{t+1} D_{t+1}$ and $R_t$ the same sum
-    of rewards, LSTD solves $\Phi^\top C D\,\theta = \Phi^\top C R$ (Boyan 2002; c the ratios).
-    $\lambda = 1$ is least squares on the returns, bootstrapped where episodes are truncated.
+    With $D_t = \phi_t - \gamma\phi_{t+1} + \gamma\lambda c_{t+1} D_{t+1}$, where c are the ratios,
+    and $R_t$ the same sum of rewards, LSTD solves $\Phi^\top C D\,\theta = \Phi^\top C R$ (Boyan
+    2002). $\lambda = 1$ gives least squares on the returns, bootstrapped where episodes are
+    truncated.
 
     Attributes:
-        features: $\phi$, a map from an observation to a vector.
+        features: Maps an observation to the vector $\phi$.
         size: Length of that vector; by default `features.size`.
-        trace: $\lambda$.
-        ridge: Multiple of the features' mean square that is added to the diagonal, but not for
-            features that are constant: what is added to all rewards is added to V.
-        parameters: $\theta$; zeros before the first fit.
+        trace: Trace parameter $\lambda$.
+        ridge: Multiple of the features' mean square that is added to the diagonal. Constant
+            features are exempt, so that a constant added to all rewards is added to V.
+        parameters: The parameters $\theta$; zeros before the first fit.
     """
 
     features: Any
@@ -72,7 +73,7 @@ class LinearCritic(Critic):
         call = "LinearCritic"
         self.features = instance(call, "features", features, Callable, FEATURES)
         if size is None and not hasattr(features, "size"):
-            refuse(call, "size", "must be given for features that do not tell their `size`")
+            refuse(call, "size", "must be given for features that have no `size`")
         self.size = whole(call, "size", features.size if size is None else size, 1)
         self.trace = number(call, "trace", trace, least=0, most=1)
         self.ridge = number(call, "ridge", ridge, least=0)
@@ -99,24 +100,26 @@ class LinearCritic(Critic):
         damped = jnp.where(spread > 1e-12, self.ridge * jnp.mean(seen @ phi**2), 1e-12)
         theta = jnp.linalg.solve(matrix + jnp.diag(damped), phi.T @ (weights * target))
         theta = jnp.where(jnp.isfinite(theta).all(), theta, self.parameters)
-        return eqx.tree_at(lambda critic: critic.parameters, self, theta)
+        fitted: LinearCritic = eqx.tree_at(lambda critic: critic.parameters, self, theta)
+        return fitted
 
     def values(self, observations: PyTree) -> Float[Array, " n"]:
         """See `Critic`."""
-        return jax.vmap(self.features)(observations) @ self.parameters
+        phi: Array = jax.vmap(self.features)(observations)
+        return phi @ self.parameters
 
 
 class NetworkCritic(Critic):
-    r"""V as a network, fitted by Adam to the $\lambda$-returns of the network before.
+    r"""V as a network, fitted by Adam to the $\lambda$-returns of the network before the fit.
 
     Attributes:
-        network: Any Equinox module from a feature vector to one number.
-        features: Map from an observation to that vector.
-        trace: $\lambda$.
+        network: Any Equinox module that maps a feature vector to one number.
+        features: Maps an observation to that feature vector.
+        trace: Trace parameter $\lambda$.
         rate: Learning rate of Adam.
-        steps: Number of Adam's steps per fit, each on the whole batch.
-        shift: Mean of the targets; the network fits what is left.
-        scale: Standard deviation of the targets.
+        steps: Number of Adam steps per fit, each on the whole batch.
+        shift: Mean of the targets, which is subtracted before the network is fitted.
+        scale: Standard deviation of the targets, by which the remainder is divided.
     """
 
     network: Any
@@ -152,13 +155,13 @@ class NetworkCritic(Critic):
         optimizer = optax.adam(self.rate)
 
         def loss(arrays: PyTree) -> Array:
-            outputs = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
+            outputs: Array = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
             return weights @ (outputs - (target - shift) / scale) ** 2
 
         def step(carry: Any, _: None) -> Any:
             arrays, state = carry
             slope = jax.grad(loss)(arrays)
-            with jax.numpy_dtype_promotion("standard"):  # Adam counts its steps in 32 bits
+            with jax.numpy_dtype_promotion("standard"):  # Adam counts its steps with 32 bits
                 updates, state = optimizer.update(slope, state)
             return (optax.apply_updates(arrays, updates), state), None
 
@@ -167,19 +170,22 @@ class NetworkCritic(Critic):
         good = jnp.isfinite(loss(learnt))
         kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), learnt, arrays)
         places = lambda critic: (critic.network, critic.shift, critic.scale)  # noqa: E731
-        return eqx.tree_at(places, self, (eqx.combine(kept, rest), shift, scale))
+        found = (eqx.combine(kept, rest), shift, scale)
+        fitted: NetworkCritic = eqx.tree_at(places, self, found)
+        return fitted
 
     def values(self, observations: PyTree) -> Float[Array, " n"]:
         """See `Critic`; 0 before the first fit."""
         inputs = jax.vmap(self.features)(observations)
-        return self.shift + self.scale * jax.vmap(self.network)(inputs).reshape(-1)
+        outputs: Array = jax.vmap(self.network)(inputs).reshape(-1)
+        return self.shift + self.scale * outputs
 
 
 def following(ratios: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The next transition's ratio, for each; what stands at an end is not used."""
+    """Ratio of the next transition, for each transition; an episode's last entry is not used."""
     return jnp.append(ratios[1:], 1.0)
 
 
 def _shares(data: Trajectories) -> Float[Array, " n"]:
-    """One over the number of valid rows for each, and 0 for padding."""
+    """One over the number of valid rows for each valid row, and 0 for padding."""
     return jnp.where(data.valid, 1.0, 0.0) / jnp.maximum(jnp.sum(data.valid, dtype=float), 1.0)

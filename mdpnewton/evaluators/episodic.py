@@ -27,30 +27,31 @@ Baseline = Literal["none", "constant", "time", "state", "optimal"]
 
 
 class MonteCarlo(Evaluator):
-    r"""Every pair of every episode with the return that followed it; no critic, no bias.
+    r"""Weights every pair of every episode by the return that followed it: no critic, no bias.
 
     `value` holds $\gamma^t Q_t$ with $Q_t = \sum_{k \geq t} \gamma^{k-t} r_k$: H2 with these
     weights is definite where the rewards are non-negative and the policy is log-concave. The
-    gradient has $\gamma^t (Q_t - b)$. Every baseline is computed without the episode it is
-    taken off (or, for states, without its half of the episodes), so the gradient stays unbiased:
+    gradient has the weights $\gamma^t (Q_t - b)$. Every baseline b is computed without the episode
+    that it is subtracted from (or, for "state", without that half of the episodes), so that the
+    gradient stays unbiased:
 
     * "none": $b = 0$;
     * "constant": the mean return to go;
     * "time": the mean return to go from the same time step;
-    * "state": $V(s)$, least squares on `features`;
-    * "optimal": of each time step the number that minimises the gradient's variance,
+    * "state": $V(s)$, by least squares on `features`;
+    * "optimal": for each time step, the number that minimises the gradient's variance,
       $E|\nabla\log\pi|^2 Q \,/\, E|\nabla\log\pi|^2$ (Greensmith et al. 2004).
 
-    The advantages of the first Gauss-Newton method are $Q - V(s)$ if there are `features`, else
-    they take the mean of the time step for V. Batches of earlier policies take part by products
-    of importance ratios, per decision (Precup et al. 2000): unbiased, but only for short
-    horizons or policies that are close.
+    The advantages of the first Gauss-Newton method are $Q - V(s)$ if there are `features`;
+    otherwise the mean of the time step replaces V. Batches of earlier policies are reweighted by
+    per-decision products of importance ratios (Precup et al. 2000). This is unbiased, but it suits
+    only short horizons or policies that are close.
 
     Attributes:
-        discount: gamma.
-        baseline: What is taken off the returns in the gradient, one of the names above.
-        features: Map from a state to a vector, for V(s); None where nothing is fitted.
-        memory: The batches, and how they are played.
+        discount: Discount factor gamma.
+        baseline: Name of what is subtracted from the returns in the gradient, one of those above.
+        features: Maps a state to the feature vector for V(s); None if no V is fitted.
+        memory: Plays the batches and keeps the last ones.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class MonteCarlo(Evaluator):
         self.memory = Memory(simulator, episodes, reuse=reuse, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
-        """Play a batch at `w` and weigh the pairs of all batches that are kept."""
+        """Play a batch at `w` and weight the pairs of all stored batches."""
         batch = self.memory.play(key, policy, w)
         mean, error = estimated_return(batch, self.discount)
         data = self.memory.all()
@@ -100,7 +101,7 @@ class MonteCarlo(Evaluator):
         return self.memory.fresh_return(key, policy, w, self.discount)
 
     def state(self) -> State:
-        """The memory."""
+        """The state of the memory."""
         return {"memory": self.memory.state()}
 
     def restored(self, state: State) -> Self:
@@ -134,7 +135,7 @@ def _weights(
     episode = data.episode
 
     def of_others(weights: Array, groups: Array, own: Array) -> Array:
-        """The weighted mean of `value` in the group, without the own part of it."""
+        """Weighted mean of `value` in the row's group, without the part that `own` shares."""
         sums = [jax.ops.segment_sum(w, groups, n)[groups] for w in (weights * value, weights)]
         mine = [jax.ops.segment_sum(w, own, n)[own] for w in (weights * value, weights)]
         top, bottom = sums[0] - mine[0], sums[1] - mine[1]
@@ -146,7 +147,7 @@ def _weights(
         state_value = by_time
     else:
         phi = jax.vmap(features)(data.observations)
-        # Returns late in an episode are cut short; the discount weighs them down.
+        # Returns late in an episode are cut short; the discount in `reach` gives them less weight.
         halves = [_fit(phi, value, jnp.where(episode % 2 == half, reach, 0.0)) for half in (0, 1)]
         state_value = jnp.where(episode % 2 == 0, phi @ halves[1], phi @ halves[0])
     if baseline == "none":
@@ -164,10 +165,12 @@ def _weights(
 
 
 def _fit(phi: Array, target: Array, weights: Array) -> Array:
-    """Weighted least squares, with a trace of ridge for features that never occur."""
+    """Weighted least squares, with a tiny ridge for features that never occur."""
     matrix = phi.T @ (weights[:, None] * phi)
     ridge = 1e-9 * jnp.maximum(jnp.trace(matrix) / matrix.shape[0], 1e-12)
-    return jnp.linalg.solve(matrix + ridge * jnp.eye(matrix.shape[0]), phi.T @ (weights * target))
+    matrix = matrix + ridge * jnp.eye(matrix.shape[0])
+    theta: Array = jnp.linalg.solve(matrix, phi.T @ (weights * target))
+    return theta
 
 
 @eqx.filter_jit

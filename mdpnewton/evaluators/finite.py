@@ -27,7 +27,7 @@ class FiniteEvaluator(Evaluator):
         self._actions = jnp.broadcast_to(jnp.arange(n_actions), (n_states, n_actions))
 
     def closed_loop(self, policy: Any, w: PyTree) -> ClosedLoop:
-        """The chain that `policy` at `w` makes of the MDP."""
+        """The Markov chain of the MDP under `policy` at `w`."""
         table = getattr(policy, "table_shape", None)
         if table is not None and table != self.mdp.reward.shape:
             raise ValueError(
@@ -37,7 +37,7 @@ class FiniteEvaluator(Evaluator):
             )
         probabilities = np.asarray(_probabilities(policy, w, self._states, self._actions))
         sums = probabilities.sum(axis=1)
-        # A non-finite policy is a fact of the numbers: it flows on as NaN and is reported.
+        # Only the numbers can tell that a policy is not finite: it passes as NaN and is reported.
         if (np.abs(sums - 1) > 1e-6).any():
             state = int(np.argmax(np.abs(sums - 1)))
             raise ValueError(

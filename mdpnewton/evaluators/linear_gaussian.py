@@ -14,16 +14,17 @@ from mdpnewton.policies.affine import AffineGaussian, Deviation
 
 
 class LinearGaussianEvaluator(Evaluator):
-    r"""U and the exact measures behind gradient, H2, Fisher and EM, by one pass each way.
+    r"""Computes U and the exact measures behind gradient, H2, Fisher matrix and EM in two passes.
 
-    Its pairs are few: a measure that is known by mass, mean and covariance is replaced without
-    loss by 2d nodes, because the average of log pi is quadratic in the state. Forms with outer
-    products of scores (A1, H1) are quartic, and are refused: see `linear_gaussian_terms`.
+    One pass runs forward in time, one backward. There are few pairs: 2d nodes replace a measure of
+    known mass, mean and covariance without loss, because the average of log pi is quadratic in the
+    state. Forms with outer products of scores (A1, H1) are quartic and therefore refused; see
+    `linear_gaussian_terms`.
 
     Attributes:
         mdp: The problem.
-        logarithm: Whether the objective is log U. Its gradient and H2 are those of U divided by
-            U, which may be 1e-49 on a plateau.
+        logarithm: Whether the objective is log U. Its gradient and H2 are those of U divided by U,
+            which may be as small as 1e-49 on a plateau.
     """
 
     def __init__(self, mdp: LinearGaussianMDP, *, logarithm: bool = True):
@@ -38,7 +39,7 @@ class LinearGaussianEvaluator(Evaluator):
         return WeightedPairs(**pairs, objective=float(objective), averaged=True)
 
     def objective(self, key: Any, policy: AffineGaussian, w: PyTree) -> float:
-        """log U, or U."""
+        """log U if `logarithm`, else U; `key` is not used."""
         self._check(policy)
         return float(_objective(self.mdp, policy, w, self.logarithm))
 
@@ -56,13 +57,13 @@ class LinearGaussianEvaluator(Evaluator):
             )
         if (policy.n_actions, policy.n_states) != shape:
             raise ValueError(
-                f"`LinearGaussianEvaluator` got a policy with {policy.n_actions} actions of "
-                f"{policy.n_states} states for an MDP with {shape[0]} of {shape[1]}."
+                f"`LinearGaussianEvaluator` got a policy for {policy.n_actions} actions and "
+                f"{policy.n_states} states, but the MDP has {shape[0]} and {shape[1]} dimensions."
             )
 
 
 class Measure(NamedTuple):
-    """A measure over states, by its mass, mean and covariance (both of the normed measure)."""
+    """A measure over states: its mass, and the mean and covariance of the normalised measure."""
 
     mass: Scalar
     mean: Float[Array, " d"]
@@ -70,17 +71,17 @@ class Measure(NamedTuple):
 
 
 class Moments(NamedTuple):
-    r"""What is known of the trajectories, with $\zeta = (a - Ks - m)/\sigma^2$.
+    r"""Moments of the trajectories, with $\zeta = (a - Ks - m)/\sigma^2$.
 
     Attributes:
         log_objective: log U.
-        visited: States by p_gamma.
-        valued: States by p_gamma V / U.
-        drive: $E\zeta$ by p_gamma Q / U, normed.
-        covariance: $\mathrm{Cov}(\zeta, s)$ by the same measure.
-        gradient: Gradient of log U in [K | m]: $E\zeta x^\top$, x = (s, 1).
-        excess: $E|\zeta|^2 - k/\sigma^2$ by p_gamma Q / U, not normed: twice the derivative of
-            log U in $\sigma^2$.
+        visited: Measure of the states under p_gamma.
+        valued: Measure of the states under p_gamma V / U.
+        drive: $E\zeta$ under p_gamma Q / U, normalised.
+        covariance: $\mathrm{Cov}(\zeta, s)$ under the same measure.
+        gradient: Gradient of log U with respect to [K | m]: $E\zeta x^\top$ with x = (s, 1).
+        excess: $E|\zeta|^2 - k/\sigma^2$ under p_gamma Q / U, not normalised: twice the derivative
+            of log U with respect to $\sigma^2$.
     """
 
     log_objective: Scalar
@@ -88,7 +89,7 @@ class Moments(NamedTuple):
     valued: Measure
     drive: Float[Array, " k"]
     covariance: Float[Array, "k d"]
-    gradient: Float[Array, "k d+1"]
+    gradient: Float[Array, "k x"]
     excess: Scalar
 
 
@@ -100,7 +101,7 @@ class _Law(NamedTuple):
 
 
 def log_objective(
-    mdp: LinearGaussianMDP, means: Float[Array, "H k d+1"], variances: Float[Array, " H"]
+    mdp: LinearGaussianMDP, means: Float[Array, "H k x"], variances: Float[Array, " H"]
 ) -> Scalar:
     """log U of a policy that may change from step to step."""
     rewards = _rewards(mdp, means, variances, _forward(mdp, means, variances))
@@ -122,7 +123,7 @@ def _forward(mdp: LinearGaussianMDP, means: Array, variances: Array) -> _Law:
 
 
 class _Rewards(NamedTuple):
-    """For every step and reward: log of what is expected, and its derivatives in E z."""
+    """For every step and reward: the log of its expectation, and the derivatives of that in E z."""
 
     logarithm: Float[Array, "H j"]
     slope: Float[Array, "H j z"]
@@ -160,8 +161,8 @@ def _rewards(mdp: LinearGaussianMDP, means: Array, variances: Array, law: _Law) 
 def _whitened(C: Float[Array, "r r"], X: Float[Array, "r n"]) -> tuple[Scalar, Array]:
     """log |C| and the rows of chol(C)^-1 X, by elimination; C is positive definite.
 
-    Not by LAPACK: when several of its batched solves run side by side, as the derivatives of this
-    have them do, those of jaxlib 0.10 can wait for each other for ever.
+    LAPACK is avoided: when several of its batched solves run in parallel, as they do in the
+    derivatives of this function, those of jaxlib 0.10 can wait for each other for ever.
     """
     rows = jnp.arange(len(C))
 
@@ -181,7 +182,7 @@ def _objective(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree, logari
 
 
 def _repeated(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[Array, Array]:
-    """The same gain, offset and variance at every step."""
+    """Gain and offset, and the variance, repeated for every step."""
     variance = jnp.exp(2 * policy.log_sigma(w))
     return (
         jnp.broadcast_to(w["mean"], (mdp.horizon, *w["mean"].shape)),
@@ -191,12 +192,12 @@ def _repeated(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tupl
 
 @eqx.filter_jit
 def _moments(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> Moments:
-    r"""The law of the states forward, then what the rewards to come say of each step, backward.
+    r"""Moments from the law of the states, forward, and from the rewards to come, backward.
 
-    In the sense of a Bryson-Frazier smoother: $\lambda$ and $\Lambda$ are the slope and the
-    curvature in the mean state of what is still to come, over U. Under p_gamma V / U the state
-    of a step has mass W, first moment $P\lambda$ and second moment $WP + P\Lambda P$ about its
-    mean, and nothing is divided by sigma or inverted.
+    This works like a Bryson-Frazier smoother: $\lambda$ and $\Lambda$ are the slope and the
+    curvature, in the mean state, of the rewards still to come, over U. Under p_gamma V / U the
+    state of a step has mass W, first moment $P\lambda$ and second moment $WP + P\Lambda P$ about
+    its mean. Nothing is inverted or divided by sigma.
     """
     d, k = mdp.n_states, mdp.n_actions
     means, variances = _repeated(mdp, policy, w)
@@ -245,11 +246,11 @@ def _moments(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> Momen
 
 
 def _measure(mass: Array, mean: Array, shift: Array, spread: Array) -> tuple[Measure, Array]:
-    """All steps as one measure, and the steps' means about its mean.
+    """Combine all steps into one measure; also return the steps' means about its mean.
 
     Args:
         mass: Mass of each step.
-        mean: Point about which the next two are taken.
+        mean: Point of each step about which the moments are taken.
         shift: First moment of each step, times its mass.
         spread: Second moment of each step, times its mass.
     """
@@ -261,10 +262,10 @@ def _measure(mass: Array, mean: Array, shift: Array, spread: Array) -> tuple[Mea
     return Measure(total, centre, square / total), about
 
 
-def _nodes(measure: Measure) -> tuple[Float[Array, "2d d"], Float[Array, "d d"]]:
-    """2d states of equal weight with that mean and covariance; and the root's inverse.
+def _nodes(measure: Measure) -> tuple[Float[Array, "nodes d"], Float[Array, "d d"]]:
+    """2d states of equal weight with this mean and covariance, and the inverse of the root.
 
-    The root is taken of the correlations, so that states in different units keep their digits.
+    The root is that of the correlation matrix, so that states in different units keep their digits.
     """
     d = measure.mean.size
     units = jnp.sqrt(jnp.diag(measure.covariance))
@@ -282,7 +283,7 @@ def _evaluation(
 ) -> tuple[dict[str, Any], Any]:
     """The nodes of p Q, of p V with actions from the policy, and of p.
 
-    The weights of the advantage, p Q - p V, follow: the average of log pi is linear in them.
+    They also give the advantage p Q - p V, because the average of log pi is linear in the weights.
     """
     k, n = mdp.n_actions, 2 * mdp.n_states
     found = _moments(mdp, policy, w)

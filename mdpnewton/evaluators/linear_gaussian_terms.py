@@ -17,9 +17,9 @@ def linear_gaussian_terms(
 ) -> dict[str, Float[Array, "n n"]]:
     r"""The parts of $\nabla\nabla^\top U / U$ over the flattened parameters, eqs. (17) to (20).
 
-    Let the policy have parameters of its own at every step. The blocks of the Hessian in the
-    parameters of one step, added up, are $H_1 + H_2 = A_1 + A_2$, whose moments are quartic; all
-    other blocks are $H_{12} + H_{12}^\top$. It takes time quadratic in the horizon.
+    Let the policy have separate parameters at every step. The blocks of the Hessian within one step
+    sum to $H_1 + H_2 = A_1 + A_2$, whose moments are quartic; all other blocks sum to
+    $H_{12} + H_{12}^\top$. The time is quadratic in the horizon.
 
     Returns:
         "hessian", "H1", "H2", "A1+A2" and "cross", which is $H_{12} + H_{12}^\top$.
@@ -38,9 +38,9 @@ def linear_gaussian_terms(
 
 @eqx.filter_jit
 def _blocks(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[Array, Array]:
-    """The Hessian of U over U, and the sum of its blocks of single steps.
+    """The Hessian of U over U, and the sum of its blocks within single steps.
 
-    Both are sums of blocks of one matrix, in the parameters of all steps.
+    Both are sums of blocks of one matrix over the parameters of all steps.
     """
     flat, unravel = ravel_pytree(w)
     shape = (mdp.horizon, flat.size)
@@ -53,8 +53,8 @@ def _blocks(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[
 
     def of_step(t: Array) -> tuple[Array, Array]:
         along = jnp.zeros((flat.size, *shape)).at[:, t].set(jnp.eye(flat.size))
-        columns = jax.vmap(product)(along)  # of the step's parameters, (n, H, n)
-        columns = columns + slope[t][:, None, None] * slope  # of U instead of log U, over U
+        columns = jax.vmap(product)(along)  # for the step's parameters, (n, H, n)
+        columns = columns + slope[t][:, None, None] * slope  # from log U to U, over U
         return columns.sum(axis=1), columns[:, t]
 
     whole, own = jax.lax.map(of_step, jnp.arange(mdp.horizon))

@@ -1,4 +1,4 @@
-"""Batches of episodes, and the ones before them that are used again."""
+"""Batches of episodes, and earlier batches that are used again."""
 
 from copy import copy
 from dataclasses import fields
@@ -15,7 +15,7 @@ from mdpnewton.curvature import scores
 from mdpnewton.evaluation import State
 from mdpnewton.plain import entries, sequence
 from mdpnewton.simulators import Simulator
-from mdpnewton.simulators.trajectories import Trajectories, joined
+from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
 FIELDS = tuple(field.name for field in fields(Trajectories))
 
@@ -26,12 +26,12 @@ class Memory:
     Attributes:
         simulator: Plays the episodes.
         episodes: Minimum number of episodes per batch.
-        least_transitions: Minimum number of transitions per batch: it grows by `episodes` episodes
-            until it holds so many.
-        reuse: Number of batches that are used at once, the newest included.
-        owner: Name of the evaluator that it belongs to: errors begin with it.
-        batches: The batches that are kept, the newest last.
-        transitions: Number of transitions that were ever played.
+        least_transitions: Minimum number of transitions per batch. A batch grows by `episodes`
+            episodes at a time until it has that many.
+        reuse: Number of batches per evaluation, including the newest.
+        owner: Name of the evaluator that the memory belongs to; error messages begin with it.
+        batches: The stored batches, with the newest last.
+        transitions: Number of transitions played so far.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class Memory:
         self.transitions = 0
 
     def play(self, key: PRNGKeyArray, policy: Any, w: PyTree, **options: Any) -> Trajectories:
-        """A new batch, which is kept."""
+        """Play a new batch and keep it."""
         return self.keep(
             played(self.simulator, key, policy, w, self.episodes, self.least_transitions, **options)
         )
 
     def keep(self, batch: Trajectories) -> Trajectories:
-        """The batch, which is counted and kept from now on, while the oldest may go."""
+        """Count a batch and keep it, in place of the oldest if there are too many."""
         self.batches = [*self.batches, batch][-self.reuse :]
         self.transitions += batch.transitions
         return batch
 
     def all(self) -> Trajectories:
-        """Every batch that is kept, as one."""
-        return joined(self.batches)
+        """All stored batches, joined into one."""
+        return concatenated(self.batches)
 
     def fresh_return(self, key: PRNGKeyArray, policy: Any, w: PyTree, discount: float) -> float:
         """The mean discounted return of another batch, which is counted but not kept."""
@@ -75,7 +75,7 @@ class Memory:
         return estimated_return(batch, discount)[0]
 
     def state(self) -> State:
-        """The batches that are kept, each by the fields of `Trajectories`, and the count."""
+        """The stored batches, each by the fields of `Trajectories`, and the transition count."""
         return {
             "batches": [
                 {name: self._plain(name, getattr(batch, name)) for name in FIELDS}
@@ -85,7 +85,7 @@ class Memory:
         }
 
     def restored(self, state: State) -> "Memory":
-        """This memory with the batches and the count of another one."""
+        """Return a copy of this memory with the batches and the count of a saved state."""
         call = f"{self.owner}.restored"
         batches, transitions = entries(call, state, "batches", "transitions")
         found = copy(self)
@@ -115,12 +115,12 @@ def played(
     least_transitions: int = 0,
     **options: Any,
 ) -> Trajectories:
-    """Episodes in rounds of `episodes`, as many as it takes to have `least_transitions`."""
+    """Play rounds of `episodes` episodes until there are at least `least_transitions`."""
     rounds = [simulator.play(key, policy, w, episodes, **options)]
     while sum(batch.transitions for batch in rounds) < least_transitions:
         first = len(rounds) * episodes
         rounds.append(simulator.play(key, policy, w, episodes, first=first, **options))
-    return joined(rounds) if len(rounds) > 1 else rounds[0]
+    return concatenated(rounds) if len(rounds) > 1 else rounds[0]
 
 
 def _batch(call: str, state: Any) -> Trajectories:
@@ -138,9 +138,9 @@ def estimated_return(
 
     Args:
         batch: Whole episodes.
-        discount: gamma.
-        episode: Number of the episode of each row; needed where episodes were cut, so that the rows
-            do not tell it themselves.
+        discount: Discount factor gamma.
+        episode: Number of the episode of each row. It is needed if episodes were cut, because the
+            rows do not tell it then.
     """
     if episode is None:
         returns = batch.returns(discount)
@@ -165,10 +165,10 @@ def score_rows(policy: Any, w: PyTree, data: Trajectories) -> Float[Array, "n m"
 
 
 def reached(data: Trajectories, ratios: Float[Array, " n"], discount: float) -> Float[Array, " n"]:
-    r"""$\gamma^t \prod_{k \leq t} \rho_k$ along each episode: what a pair weighs under `w`.
+    r"""$\gamma^t \prod_{k \leq t} \rho_k$ along each episode: the weight of a pair under `w`.
 
-    The product turns the states and actions of another policy into those of this one without
-    bias (Precup et al. 2000); its variance grows with the horizon.
+    The product corrects for the states and actions of another policy without bias (Precup et al.
+    2000); its variance grows with the horizon.
     """
     logs = jnp.where(data.valid, jnp.log(ratios), 0.0)
     total = jnp.cumsum(logs)

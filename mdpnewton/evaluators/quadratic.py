@@ -17,24 +17,26 @@ from mdpnewton.threads import threads_for
 
 
 class QuadraticEvaluator(Evaluator):
-    r"""U, and pairs with which every form of `FORMS` is exact, on a `QuadraticMDP`.
+    r"""Computes U, and pairs with which every form of `FORMS` is exact, on a `QuadraticMDP`.
 
-    For `AffineGaussian`, and for `LinearGaussian` and `Gaussian` with features affine in the
-    state. With r the noise of the action, $-A(s,a) = r^\top G r - \mathrm{tr}\,G\Sigma +
-    2r^\top E x$ is linear in x = (s, 1), and what goes with r to an odd power averages out. So
-    all forms are quadratic in the state, for the weights p A and p V alike, and a few nodes with
-    the second moments of both measures replace them without loss: 2d states each, and in every
-    state $4^k$ actions of a Gauss-Hermite rule.
+    It evaluates `AffineGaussian`, and `LinearGaussian` and `Gaussian` with features affine in the
+    state. With r the noise of the action,
+    $-A(s,a) = r^\top G r - \mathrm{tr}\,G\Sigma + 2r^\top E x$ is linear in x = (s, 1), and odd
+    powers of r average out. So all forms are quadratic in the state, for the weights p A as well as
+    p V, and a few nodes with the second moments of both measures replace them without loss: 2d
+    states each, and in every state the $4^k$ actions of a Gauss-Hermite rule.
 
-    In the mean of a policy, $A_1 = -2\,G \otimes S$ with S the moments of x, and the gradient is
-    $-2 E S$: the first Gauss-Newton method with step 1 is policy iteration.
+    With respect to the mean of a policy, $A_1 = -2\,G \otimes S$, where S are the moments of x, and
+    the gradient is $-2 E S$: the first Gauss-Newton method with step 1 is policy iteration.
 
     Where $\gamma\rho(A + BK)^2 \geq 1$ the objective is minus infinity. Where only
     $\gamma\rho(A + BK)^4 \geq 1$, the forms that are weighted by p Q or p V (H1, H2, V1, V2) are
-    infinite, and a solve with them reports "not finite"; all others, and the gradient, are not.
+    infinite, and a solve with them reports "not finite"; all other forms and the gradient are
+    finite.
 
-    An action of an `AffineGaussian` is told by r alone, so that a small sigma costs no digits
-    but those of 1 / sigma. For the others A1 is known to about $10^{-16}|a|^2/\sigma^2$.
+    An action of an `AffineGaussian` is represented by r alone, so that a small sigma costs no
+    digits but those of 1 / sigma. For the other policies A1 is accurate to about
+    $10^{-16}|a|^2/\sigma^2$.
     """
 
     def __init__(self, mdp: QuadraticMDP):
@@ -80,7 +82,7 @@ class QuadraticEvaluator(Evaluator):
         return -np.inf if cost is None else cost.objective
 
     def moments(self, policy: Any, w: PyTree) -> "QuadraticMoments | None":
-        """What the pairs are made of; None where the objective is minus infinity."""
+        """The moments behind the pairs; None where the objective is minus infinity."""
         cost = self._cost(policy, w)
         with np.errstate(all="ignore"), threads_for(100 * (self.mdp.n_states + 1) ** 6):
             found = None if cost is None else _moments(self.mdp, cost)
@@ -88,7 +90,7 @@ class QuadraticEvaluator(Evaluator):
 
     def _cost(self, policy: Any, w: PyTree) -> "_Cost | None":
         mdp = self.mdp
-        with np.errstate(all="ignore"):  # what overflows is not finite, and told by that
+        with np.errstate(all="ignore"):  # an overflow shows as a value that is not finite
             gain, covariance = _law(policy, w, mdp)
             if not (_is_positive_definite(covariance) and mdp.growth(gain) < 1):
                 return None
@@ -102,33 +104,33 @@ class QuadraticEvaluator(Evaluator):
 
 
 class QuadraticMoments(NamedTuple):
-    r"""A policy $a = [K|m]\,x + N(0, \Sigma)$ and what it does, with x = (s, 1).
+    r"""Moments under a policy $a = [K|m]\,x + N(0, \Sigma)$, with x = (s, 1).
 
     Attributes:
-        gain: [K | m].
-        covariance: $\Sigma$.
-        cost_to_go: P; -V(s) = x'P x + `constant`.
-        constant: What the noise of all steps costs.
+        gain: Gain and offset [K | m].
+        covariance: Covariance $\Sigma$ of the action about its mean.
+        cost_to_go: P in -V(s) = x'P x + `constant`.
+        constant: Cost of the noise of all steps.
         curvature: $G = R + \gamma B^\top P B$.
-        objective: U.
-        slope: $E = R[K|m] + \gamma B^\top P L$, zero where the mean is greedy.
+        objective: The objective U.
+        slope: $E = R[K|m] + \gamma B^\top P L$, which is zero where the mean is greedy.
         visited: $S = \sum_t\gamma^t E\,x_t x_t^\top$.
         valued: $-\sum_t\gamma^t E\,V(s_t)\,x_t x_t^\top$; None where it is infinite.
     """
 
-    gain: Float[np.ndarray, "k d+1"]
+    gain: Float[np.ndarray, "k x"]
     covariance: Float[np.ndarray, "k k"]
-    cost_to_go: Float[np.ndarray, "d+1 d+1"]
+    cost_to_go: Float[np.ndarray, "x x"]
     constant: float
     curvature: Float[np.ndarray, "k k"]
     objective: float
-    slope: Float[np.ndarray, "k d+1"]
-    visited: Float[np.ndarray, "d+1 d+1"]
-    valued: Float[np.ndarray, "d+1 d+1"] | None
+    slope: Float[np.ndarray, "k x"]
+    visited: Float[np.ndarray, "x x"]
+    valued: Float[np.ndarray, "x x"] | None
 
 
 class _Cost(NamedTuple):
-    """The first fields of `QuadraticMoments`, which U needs."""
+    """The first fields of `QuadraticMoments`, which are all that U needs."""
 
     gain: np.ndarray
     covariance: np.ndarray
@@ -162,11 +164,12 @@ def _moments(mdp: QuadraticMDP, cost: _Cost) -> QuadraticMoments:
 def _pairings(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """X_ij Y_kl + X_ik Y_jl + X_il Y_jk."""
     product = np.multiply.outer(X, Y)
-    return product + product.transpose(0, 2, 1, 3) + product.transpose(0, 3, 2, 1)
+    total: np.ndarray = product + product.transpose(0, 2, 1, 3) + product.transpose(0, 3, 2, 1)
+    return total
 
 
-def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
-    """2d states which, with equal weights of the right mass, have these moments of (s, 1).
+def _nodes(moments: Float[np.ndarray, "x x"]) -> Float[np.ndarray, "nodes d"]:
+    """2d states of equal weight that, with the right mass, have these moments of (s, 1).
 
     States in different units keep their digits.
     """
@@ -177,11 +180,12 @@ def _nodes(moments: Float[np.ndarray, "d+1 d+1"]) -> Float[np.ndarray, "2d d"]:
     mean = scaled[:, d]
     values, vectors = np.linalg.eigh(scaled[:, :d] / units - np.outer(mean, mean))
     out = (vectors * np.sqrt(d * np.maximum(values, 0.0))).T
-    return units * (mean + np.concatenate([out, -out]))
+    nodes: np.ndarray = units * (mean + np.concatenate([out, -out]))
+    return nodes
 
 
 def _gauss_hermite(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Four points per axis, of a standard normal: exact to degree 7, where A1 of sigma has 6."""
+    """Four points per axis for a standard normal: exact to degree 7; A1 of sigma has degree 6."""
     points, weights = np.polynomial.hermite_e.hermegauss(4)
     grid = np.stack(np.meshgrid(*[points] * k, indexing="ij"), axis=-1).reshape(-1, k)
     shares = np.stack(np.meshgrid(*[weights / weights.sum()] * k), axis=-1)
@@ -189,13 +193,13 @@ def _gauss_hermite(k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _listed(weights: np.ndarray) -> Array:
-    """Both measures as one list of states."""
+    """Join both measures into one list of states."""
     return jnp.asarray(weights.reshape(-1, weights.shape[2]))
 
 
 @eqx.filter_jit
 def _actions(policy: Any, w: PyTree, states: Array, r: Float[Array, "j k"]) -> Any:
-    """The mean in every state plus all of r; told by r where the policy knows how."""
+    """The mean in every state plus each r, represented by r alone for an `AffineGaussian`."""
     if not isinstance(policy, AffineGaussian):
         return jax.vmap(policy.mode, (None, 0))(w, states)[:, None] + r
     shape, log_sigma = (len(states), len(r)), policy.log_sigma(w)
@@ -214,7 +218,7 @@ def _is_positive_definite(covariance: np.ndarray) -> bool:
 
 
 def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndarray]:
-    """[K | m] and the covariance of the action about its mean."""
+    """Gain and offset [K | m], and the covariance of the action about its mean."""
     d, k = mdp.n_states, mdp.n_actions
     if isinstance(policy, AffineGaussian):
         states, mean, features = policy.n_states, w["mean"], np.eye(policy.n_states + 1)
@@ -232,15 +236,15 @@ def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndar
         )
     if (states, len(covariance)) != (d, k) or mean.shape != (k, len(features)):
         raise ValueError(
-            f"`QuadraticEvaluator` got a policy with {len(covariance)} actions of {states} states "
-            f"and a mean of shape {mean.shape} for an MDP with {k} of {d}; expected "
+            f"`QuadraticEvaluator` got a policy for {len(covariance)} actions and {states} states "
+            f"with a mean of shape {mean.shape}, but the MDP has {k} and {d} dimensions and needs "
             f"{(k, len(features))}."
         )
     return np.asarray(mean) @ features, covariance
 
 
 def _affine(features: Any, d: int) -> np.ndarray:
-    """F of phi(s) = F (s, 1)."""
+    """The matrix F in phi(s) = F (s, 1)."""
     probes = np.random.default_rng(0).normal(size=(d + 2, d))
     points = np.concatenate([np.zeros((1, d)), np.eye(d), -np.eye(d), probes, 10 * probes])
     seen = np.asarray(_mapped(features, jnp.asarray(points)))
@@ -254,4 +258,5 @@ def _affine(features: Any, d: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _mapped(features: Any, states: Array) -> Array:
-    return jax.vmap(features)(states)
+    phi: Array = jax.vmap(features)(states)
+    return phi

@@ -21,25 +21,25 @@ Objective = Literal["average", "cycle"]
 
 
 class RecurrentState(Evaluator):
-    r"""The value of a pair is the reward from it to the next visit of the recurrent state.
+    r"""Values a pair by the reward from it to the next visit of the recurrent state.
 
     Appendix B.1, Algorithm 2 (after Williams 1992), with pairs in place of the eligibility traces:
-    $\sum_t R_t \Phi_t$ and $\sum_i \nabla\log\pi_i \sum_{t \geq i} R_t$ are the same sum. A
-    cycle goes from one visit to the next; the end of a game counts as one, since the next game
-    begins in the recurrent state. Cycles that are not complete are left out.
+    $\sum_t R_t \Phi_t$ and $\sum_i \nabla\log\pi_i \sum_{t \geq i} R_t$ are the same sum. A cycle
+    goes from one visit to the next; the end of a game counts as a visit, since the next game begins
+    in the recurrent state. Incomplete cycles are left out.
 
     Paper: "estimates (up to a positive scalar)" of the gradient of the average reward, from plain
-    rewards. Here: with plain rewards it is the gradient of the reward of a *cycle*, which is what
-    `objective="cycle"` says and what suits games. For the average reward per step the estimated
-    average is taken off every reward (Marbach & Tsitsiklis 2001), because a policy also decides how
-    long cycles last; values are then differential, and H2 may be indefinite.
+    rewards. Here: plain rewards give the gradient of the reward of a *cycle*, which
+    `objective="cycle"` asks for and which suits games. For the average reward per step the
+    estimated average is subtracted from every reward (Marbach & Tsitsiklis 2001), because a policy
+    also decides how long cycles last; values are then differential, and H2 may be indefinite.
 
     Attributes:
-        recurrent: Whether an observation is that of the recurrent state.
-        of: The objective: "average" per step, or per "cycle".
+        recurrent: Function that says whether an observation is that of the recurrent state.
+        of: Objective: the "average" reward per step, or the reward per "cycle".
         include_recurrent: Whether the decisions in the recurrent state count. Algorithm 2, read
-            literally, leaves them out; only with them is the gradient unbiased.
-        memory: The last batch, and how batches are played.
+            literally, leaves them out; the gradient is unbiased only with them.
+        memory: Plays the batches and keeps the last one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RecurrentState(Evaluator):
         self.memory = Memory(simulator, episodes, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
-        """Play at `w` and weigh the pairs of all complete cycles."""
+        """Play a batch at `w` and weight the pairs of all complete cycles."""
         data = self.memory.play(key, policy, w)
         found = self._cycles(data)
         counted = found.complete
@@ -72,7 +72,7 @@ class RecurrentState(Evaluator):
             actions=data.listed_actions,
             occupancy=share[:, None],
             value=value[:, None],
-            # Nothing knows V of a state: the mean over all decisions stands for it.
+            # V of a state is unknown: the mean over all decisions replaces it.
             advantage=(value - share * value.sum() / share.sum())[:, None],
             objective=float(found.mean),
             objective_error=float(found.error),
@@ -86,7 +86,7 @@ class RecurrentState(Evaluator):
         return float(self._cycles(data).mean)
 
     def state(self) -> State:
-        """The memory."""
+        """The state of the memory."""
         return {"memory": self.memory.state()}
 
     def restored(self, state: State) -> Self:
@@ -110,7 +110,7 @@ class _Cycles(NamedTuple):
     recurrent: Bool[Array, " n"]
     complete: Bool[Array, " n"]
     value: Float[Array, " n"]
-    scale: Float[Array, ""]  # steps, or cycles
+    scale: Float[Array, ""]  # number of steps, or of cycles
     mean: Float[Array, ""]
     error: Float[Array, ""]
     number: Array
@@ -127,7 +127,7 @@ def _cycles(recurrent: Callable[[Any], Any], data: Trajectories, average: bool) 
     ahead = accumulated(jnp.where(closing, 1.0, 0.0), jnp.ones(n), data) > 0
     complete = data.valid & begun & ahead
     weight = jnp.where(complete, 1.0, 0.0)
-    # Cycles in the order of time: all rows up to and with a closing one have its number.
+    # Number the cycles in the order of time: a closing row and all rows before it share a number.
     over = jnp.where(complete & closing, 1, 0)
     cycle = jnp.cumsum(over) - over
     number = over.sum()
@@ -145,7 +145,7 @@ def _cycles(recurrent: Callable[[Any], Any], data: Trajectories, average: bool) 
 
 
 def _raised(flags: Bool[Array, " n"], data: Trajectories) -> Bool[Array, " n"]:
-    """Whether a flag was up in this row or before it in the same episode."""
+    """Whether a flag is set in this row or in an earlier row of the same episode."""
     raised = jnp.cumsum(jnp.where(flags, 1, 0))
     first = data.valid & (data.times == 0)
     before = jnp.where(first, raised - jnp.where(flags, 1, 0), 0)

@@ -1,4 +1,4 @@
-"""Utilities in place of values: what only the order of samples tells."""
+"""Utilities in place of values: weights that depend on the order of the samples alone."""
 
 from collections.abc import Callable
 from copy import copy
@@ -16,13 +16,13 @@ Shaping = Callable[[np.ndarray], np.ndarray]
 
 
 def rank_utilities(values: Any) -> Float[np.ndarray, " n"]:
-    r"""Weights by rank in place of values: no scale, no offset, none negative, sum one.
+    r"""Utilities by rank: not negative, with sum one, and free of the values' scale and offset.
 
     $u_k \propto \max(0, \log(n/2 + 1) - \log k)$ for the k-th best of n, Wierstra et al. (2014).
-    Equal values share their utilities evenly. NaN counts as the least.
+    Equal values share their utilities evenly. NaN counts as the smallest value.
 
-    Paper: the function of Wierstra et al., which takes 1/n off every utility. Here: nothing is
-    taken off, because then the utilities add up to zero, and so do EM's denominator and the
+    Paper: the function of Wierstra et al., which subtracts 1/n from every utility. Here: nothing is
+    subtracted, because then the utilities would sum to zero, and so would EM's denominator and the
     curvature of the mean.
 
     Args:
@@ -36,15 +36,16 @@ def rank_utilities(values: Any) -> Float[np.ndarray, " n"]:
     utilities = np.maximum(0.0, np.log(n / 2 + 1) - np.log(np.arange(1, n + 1)))
     _, group, size = np.unique(-values, return_inverse=True, return_counts=True)
     shared = np.add.reduceat(utilities, np.cumsum(size) - size) / size
-    return shared[group] / utilities.sum()
+    found: np.ndarray = shared[group] / utilities.sum()
+    return found
 
 
 def shaped(pairs: WeightedPairs, shaping: Shaping = rank_utilities) -> WeightedPairs:
     """An evaluation with its values replaced by utilities, whose mean is one.
 
     Args:
-        pairs: Sampled pairs. Those of no occupancy keep no value.
-        shaping: Map from values of shape (n,) to utilities that are not negative.
+        pairs: Sampled pairs. Pairs without occupancy get the value zero.
+        shaping: Maps values of shape (n,) to utilities that are not negative.
     """
     occupancy = np.asarray(pairs.occupancy, dtype=float)
     seen = occupancy > 0
@@ -54,11 +55,11 @@ def shaped(pairs: WeightedPairs, shaping: Shaping = rank_utilities) -> WeightedP
 
 
 class Shaped(Evaluator):
-    """Another evaluator with `shaped` values; its objective and all that it remembers stay.
+    """Wraps an evaluator and makes its values `shaped`; its objective and state stay the same.
 
     Attributes:
-        evaluator: Gives sampled pairs.
-        shaping: Map from values to utilities.
+        evaluator: The evaluator inside, which gives sampled pairs.
+        shaping: Maps values to utilities.
     """
 
     def __init__(self, evaluator: Evaluator, shaping: Shaping = rank_utilities):
@@ -67,20 +68,20 @@ class Shaped(Evaluator):
         self.shaping = checked_shaping("Shaped", shaping)
 
     def evaluate(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
-        """The evaluation with utilities for values."""
+        """The evaluation by the evaluator inside, with utilities in place of values."""
         return self._shaped(self.evaluator.evaluate(key, policy, w))
 
     def objective(self, key: Any, policy: Any, w: PyTree) -> float:
-        """That of the evaluator."""
+        """The objective of the evaluator inside."""
         return self.evaluator.objective(key, policy, w)
 
     def revisit(self, key: Any, policy: Any, w: PyTree, known: Evaluation) -> Evaluation:
-        """What the evaluator finds on its return, with utilities for values."""
+        """What the evaluator inside finds on its return, with utilities in place of values."""
         found = self.evaluator.revisit(key, policy, w, known)
-        return known if found is known else self._shaped(found)  # what is known is shaped already
+        return known if found is known else self._shaped(found)  # `known` is shaped already
 
     def state(self) -> State:
-        """That of the evaluator."""
+        """The state of the evaluator inside."""
         return self.evaluator.state()
 
     def restored(self, state: State) -> Self:
@@ -91,23 +92,23 @@ class Shaped(Evaluator):
 
     def _shaped(self, found: Evaluation) -> WeightedPairs:
         if not isinstance(found, WeightedPairs):
-            raise ValueError("`Shaped` changes values of pairs, and this evaluator keeps none.")
+            raise ValueError("`Shaped` changes the values of pairs, but this evaluator keeps none.")
         return shaped(found, self.shaping)
 
 
 def checked_shaping(call: str, shaping: Any) -> Any:
-    """The map from values to utilities, if it is one."""
+    """Return the map from values to utilities if it can be called, else raise."""
     return instance(call, "shaping", shaping, Callable, "pass `rank_utilities`")
 
 
 def with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs:
-    """The pairs with values that are proportional to the utilities and of mean one."""
+    """The pairs with values that are proportional to the utilities and have mean one."""
     occupancy = np.asarray(pairs.occupancy, dtype=float)
     value = occupancy * utilities
     total = value.sum()
     # Utilities that are all zero say nothing: every pair is then as good as any other.
     value = value * occupancy.sum() / total if total > 0 else occupancy
-    return eqx.tree_at(
+    found: WeightedPairs = eqx.tree_at(
         lambda p: (p.value, p.advantage, p.ascent, p.state_value),
         pairs,
         (
@@ -118,3 +119,4 @@ def with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs
         ),
         is_leaf=lambda leaf: leaf is None,
     )
+    return found

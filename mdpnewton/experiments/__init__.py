@@ -1,15 +1,19 @@
 """The paper's experiments, one module each; no library code depends on them.
 
-A module has a `Config`, its `SCALES`, `run`, `draw` and `table`.
+A module has a `Config`, which checks its settings, its `SCALES`, `run`, `draw` and `table`. One
+that makes more than figures has `pictures` too.
 
-One that makes more than figures has `pictures` too.
+After Ctrl-C `run` returns the results of what is complete, with `"interrupted": True` among them;
+if nothing is complete, it raises `KeyboardInterrupt`.
 """
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
+
+from mdpnewton.experiments.settings import changed
 
 Progress = Callable[[int, int, str], None]  # done, total, what is being done
 
@@ -19,9 +23,9 @@ class Experiment:
     """A row of the table of experiments.
 
     Attributes:
-        module: Where it lives, under `mdpnewton.experiments`.
-        shows: One line about it.
-        settings: Fields of its `Config` that make it this experiment.
+        module: Name of its module in `mdpnewton.experiments`.
+        shows: One line that says what the experiment shows.
+        settings: Fields of the module's `Config` that are specific to this experiment.
     """
 
     module: str
@@ -34,13 +38,7 @@ class Experiment:
 
     def config(self, scale: str, changes: dict[str, str]) -> Any:
         """The configuration of a scale, with fields changed from their text."""
-        config = replace(self.load().SCALES[scale], **self.settings)
-        known = {f.name: getattr(config, f.name) for f in fields(config)}
-        for name, text in changes.items():
-            if name not in known:
-                raise ValueError(f"--set {name}: there is no such setting; known: {_listed(known)}")
-            config = replace(config, **{name: _parsed(name, text, known[name])})
-        return config
+        return changed(replace(self.load().SCALES[scale], **self.settings), changes)
 
 
 EXPERIMENTS = {
@@ -73,18 +71,3 @@ EXPERIMENTS = {
     "fsc": Experiment("fsc", "Appendix B.2: finite-state controllers for POMDPs, by blocks"),
     "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }
-
-
-def _listed(known: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in known.items())
-
-
-def _parsed(name: str, text: str, old: Any) -> Any:
-    try:
-        value = type(old)(text)
-    except ValueError:
-        kind = type(old).__name__
-        raise ValueError(f"--set {name}={text}: needs a value of type {kind}, as {old!r}") from None
-    if isinstance(value, int) and value < 1:
-        raise ValueError(f"--set {name}={text}: must be at least 1")
-    return value

@@ -1,4 +1,4 @@
-"""Ball-in-a-cup, Section 6.6: who learns to catch, and how often."""
+"""Ball-in-a-cup, Section 6.6: which methods learn to catch the ball, and in how many runs."""
 
 import sys
 import time
@@ -21,36 +21,40 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
 
 CMA = "cma_es"
-After = Callable[[float, np.ndarray], None]  # an update: reward of its samples, new mean
-EVERY = 5  # updates between two trials of the mean
-FINE = 0.001  # s a step: what caught is played again with it
+PEERS: Looks = {CMA: Look("CMA-ES", "tab:gray")}
+After = Callable[[float, np.ndarray], None]  # called after an update: samples' reward, new mean
+EVERY = 5  # the mean is played after every fifth update
+FINE = 0.001  # seconds per step when a mean that caught is played again
 PAPER = {"second_gauss_newton": (45, 50), "expectation_maximization": (36, 50)}
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings. A run is a success if the last mean's ball lies in the cup at the end.
+    """Settings. A run succeeds if the ball lies in the cup at the end when the last mean is played.
+
+    Methods other than natural gradient and steepest ascent have step size 1.
 
     Attributes:
-        runs: Of each method; a run has the same first samples for all methods but CMA-ES.
-        updates: Of the policy.
-        samples: Rollouts an update.
-        reuse: Batches a direction is computed from, the newest included.
-        weighting: Of old batches, "pooled" or "importance".
-        sigma: Of every weight at the start; the paper's precision is 0.01.
-        scale: Of the demonstration's movement in the start,
-        bump: and the height of its sideways swing in rad.
-        natural_step: Step size of the natural gradient,
-        steepest_step: and of steepest ascent; all others have 1.
-        duration: Seconds an episode.
-        methods: Names, with commas between.
-        reference: The method that the others are tested against.
-        threads: Rollouts at once; nothing but the time depends on it.
+        runs: Number of runs per method. All methods but CMA-ES share the first samples of a run.
+        updates: Number of policy updates per run.
+        samples: Number of rollouts per update.
+        reuse: Number of batches that a direction is computed from, including the newest.
+        weighting: How old batches are weighted: "pooled" or "importance".
+        sigma: Initial standard deviation of every weight. The paper's precision is 0.01.
+        scale: Factor that multiplies the demonstrated movement in the start.
+        bump: Height of the start's sideways swing, in rad.
+        natural_step: Step size of the natural gradient.
+        steepest_step: Step size of steepest ascent.
+        duration: Length of an episode in seconds.
+        methods: Names of the methods, separated by commas.
+        reference: Name of the method that the others are tested against.
+        threads: Number of rollouts that run at once. Only the time depends on it.
     """
 
     runs: int = 1
@@ -68,6 +72,10 @@ class Config:
     reference: str = "second_gauss_newton"
     threads: int = 2
 
+    def __post_init__(self) -> None:
+        positive = ("sigma", "natural_step", "steepest_step", "duration")
+        check_settings(self, **{name: {"above": 0.0} for name in positive})
+
 
 SCALES = {
     "quick": Config(),
@@ -80,11 +88,11 @@ class Run(NamedTuple):
     """One search.
 
     Attributes:
-        rewards: Mean over the samples of each update, drawn before it.
-        tried: Updates after which the mean was played, 0 the first,
-        caught: and whether it caught; the last is the result.
-        mean: The last one.
-        seconds: Of processor time.
+        rewards: Mean reward of the samples that each update was computed from.
+        tried: Numbers of updates after which the mean was played; the first is 0.
+        caught: Whether each of these means caught the ball; the last one is the result.
+        mean: The last mean.
+        seconds: Processor time of the search.
     """
 
     rewards: list[float]
@@ -102,14 +110,14 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         if name not in known:
             raise ValueError(f"--set {setting}={name}: choose from {', '.join(known)}")
     if CMA in names:
-        required("cma", "CMA-ES")  # if it is missing, better known now than after the other methods
+        required("cma", "CMA-ES")  # fail now if it is missing, not after the other methods
     game = BallInCup(duration=config.duration, threads=config.threads)
     start = load_demonstration().imperfect(config.scale, config.bump).weights(game.primitives)
     first = game.play(start)
     total, caught = config.runs * len(names), dict.fromkeys(names, 0)
 
     def searched(name: str, number: int, done: int) -> Run:
-        progress(done, total, f"{LABELS[name]}, {caught[name]} of {number} caught")
+        progress(done, total, f"{look(name, PEERS).label}, {caught[name]} of {number} caught")
         one = _searched(config, name, game, start, seed + number)
         caught[name] += one.caught[-1]
         return one
@@ -125,6 +133,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "reference": config.reference,
         "shown": _shown(found, start),
         "seeds": [seed, seed + len(found[names[0]]) - 1],
+        **cut_short(len(found[names[0]]) < config.runs),
     }
 
 
@@ -183,7 +192,7 @@ def _cma_es(
         "verbose": -9,
     }
     search = required("cma", "CMA-ES").CMAEvolutionStrategy(start, config.sigma, options)
-    for _ in range(config.updates):  # whatever its own tests for an end say, as on a plateau
+    for _ in range(config.updates):  # ignores its own stopping tests, which end on a plateau
         points = search.ask()
         rewards = game(points)
         search.tell(points, -rewards)
@@ -224,7 +233,7 @@ def _p_value(*counts: tuple[int, int]) -> float:
 
 
 def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
-    """The start, and the mean with the best last samples, among those that caught if any did."""
+    """The start, and the mean with the best last samples; if any mean caught, one that did."""
     every = [(name, one) for name, runs in found.items() for one in runs]
     name, one = max(every, key=lambda row: (row[1].caught[-1], row[1].rewards[-1]))
     return {
@@ -238,29 +247,30 @@ def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """Figure 8b: the reward against updates; and the share of runs whose mean catches."""
     figure, axes = new_figure(1, 2)
-    draw_curves(axes[0], results["methods"])
+    draw_curves(axes[0], results["methods"], variants=PEERS)
     for name, found in results["methods"].items():
         curve = found["share_curve"]
-        axes[1].plot(curve["x"], curve["mean"], color=COLORS[name], label=LABELS[name])
+        label, color = look(name, PEERS)
+        axes[1].plot(curve["x"], curve["mean"], color=color, label=label)
     axes[0].set_ylabel("reward of the samples")
     axes[1].set_ylabel("share of runs whose mean catches")
     axes[1].set_ylim(-0.02, 1.02)
     for axis in axes:
         axis.set_xlabel("update")
     runs = len(next(iter(results["methods"].values()))["catches"])
-    axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts an update, runs: {runs}")
+    axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts per update, runs: {runs}")
     axes[1].legend(loc="center right")
     return {"ball_in_cup": figure}
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Catches, what is left of them at a finer step, and the last reward."""
+    """Catches, how many of them remain with finer time steps, and the last reward."""
     shown = new_table(
         "Ball-in-a-cup: runs whose last mean catches",
         "method",
         "caught",
         "95 %",
-        "at 1 ms",
+        "also at\n1 ms",
         "p",
         "reward",
         "CPU s",
@@ -268,7 +278,7 @@ def table(results: dict[str, Any]) -> Table:
     for name, found in results["methods"].items():
         low, high = found["share_interval"]
         shown.add_row(
-            LABELS[name],
+            look(name, PEERS).label,
             f"{found['caught']}/{found['runs']}",
             f"{100 * low:.0f}-{100 * high:.0f}",
             f"{found['caught_again_at_1_ms']}/{found['caught']}",
@@ -278,7 +288,7 @@ def table(results: dict[str, Any]) -> Table:
         )
     start = results["start"]
     shown.caption = (
-        f"p: Fisher's exact test against {LABELS[results['reference']]}. The start "
+        f"p: Fisher's exact test against {look(results['reference'], PEERS).label}. The start "
         f"{'catches' if start['caught'] else 'does not catch'}."
     )
     return shown
@@ -290,7 +300,8 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
     from mdpnewton.report.ball_in_cup import save_attempts
 
     shown = results["shown"]
-    attempts = {"first attempt": shown["start"], LABELS[shown["method"]]: shown["weights"]}
+    best = look(shown["method"], PEERS).label
+    attempts = {"first attempt": shown["start"], best: shown["weights"]}
     strip, film = folder / "attempts.png", folder / "attempts.gif"
     try:
         save_attempts(strip, film, {name: np.array(weights) for name, weights in attempts.items()})

@@ -1,7 +1,7 @@
 """Cart-pole swing-up, Section 6.2, Figure 4a: read literally, and with the practical preset.
 
-The literal part is the paper's actor-critic: a compatible critic from half of the episodes, and
-a step is taken back if the return fell. A random direction with the same check is the control.
+The literal part is the paper's actor-critic: half of the episodes train a compatible critic, and
+a step is undone if the return fell. A random direction with the same check is the control.
 The practical part is `mdpnewton.training.train.train` with several directions.
 """
 
@@ -20,6 +20,7 @@ from mdpnewton.domains.cartpole import DISCOUNT, CartPole
 from mdpnewton.evaluators.compatible import CompatibleCritic, ValueWeight
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
+    PRESET,
     add_rows,
     draw_curves,
     paired_differences,
@@ -27,10 +28,11 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
-from mdpnewton.report.figures import new_figure
+from mdpnewton.report.figures import Look, Looks, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SteepestDescent
 from mdpnewton.steps import Decay, KeepIfBetter
@@ -39,7 +41,7 @@ CENTERS, PRECISION, SIGMA, START = 100, (1.0, 0.25), 2.0, 10.0
 EPISODES, TEST_EPISODES, DECAY = 10, 20, 100.0
 SWUNG_UP, OPTIMUM = 45.0, 52.4
 SOON = 12_000  # transitions
-GRID = tuple(2.0**power for power in range(-2, 12))  # of A, the paper's
+GRID = tuple(2.0**power for power in range(-2, 12))  # the paper's values of A
 # Paper: steepest descent from the gradient. Here: on |Mx - g|^2 / 2, because on x'Mx / 2 - g'x it
 # diverges where M is indefinite, as the sampled A1 and H2 are.
 SOLVER = SteepestDescent(250, least_squares=True, start="gradient")
@@ -50,9 +52,9 @@ class Row:
     """A literal method.
 
     Attributes:
-        method: Gives the direction.
-        size: A of the step A / (1 + t / 100), tuned; see `Config`.
-        value_weight: Weights of H2.
+        method: The method that gives the direction.
+        size: The constant A of the step size A / (1 + t / 100). It was tuned; see `Config`.
+        value_weight: How H2 is weighted: by the critic or by Monte Carlo returns.
     """
 
     method: Method
@@ -69,9 +71,13 @@ LITERAL = {
     "random": Row(RandomDirection(), 1024.0),
     "monte_carlo_second_gauss_newton": Row(Precondition("H2", SOLVER), 64.0, "monte_carlo"),
 }
-# Rows of the practical part, and the method of `train` behind each. For natural gradient the
-# limit of the step was tuned for this problem (none, 2, 4, 8; seeds 0 to 5); what was
-# tried for the others is on the page.
+VARIANTS: Looks = {
+    **PRESET,
+    "monte_carlo_second_gauss_newton": Look("second Gauss-Newton, Monte Carlo", "navy"),
+}
+# Rows of the practical part, each with its method of `train`. The step limit of the natural
+# gradient was tuned for this problem (none, 2, 4, 8; seeds 0 to 5). The page of the experiment
+# lists what was tried for the other methods.
 PREFIX = "practical_"
 PRACTICAL = {
     "practical": "second_gauss_newton",
@@ -88,19 +94,21 @@ LARGEST = {"natural": 4.0}
 class Config:
     """Settings.
 
-    The sizes A of `LITERAL` were tuned roughly on seeds 0-9, that is on six runs of seed 0 with 60
-    iterations, over some powers of four, not the same ones for every method; the page of the
-    experiment lists them. The results of other seeds share no run with them.
+    The sizes A in `LITERAL` were tuned roughly on seeds 0-9, that is on six runs of seed 0 with 60
+    iterations. Some powers of four were tried, not the same ones for every method; the page of the
+    experiment lists them. Results with other seeds share no run with the tuning.
 
     Attributes:
-        runs: Of each literal method.
-        iterations: Of each run: batches of ten trajectories of 2H, 2,000 transitions.
-        every: Iterations from one test to the next.
-        tuning_runs: For each A of the paper's grid, before all others and with seeds of their
-            own; the best A is then used. 0: the sizes in `LITERAL` are.
-        practical_runs: Of each practical method.
-        practical_methods: How many practical methods, from the first of `PRACTICAL`.
-        transitions: Of each practical run.
+        runs: Number of runs per literal method.
+        iterations: Number of iterations per literal run. An iteration collects a batch of ten
+            trajectories of length 2H, which is 2,000 transitions.
+        every: Number of iterations between two tests.
+        tuning_runs: Number of tuning runs per step size A of the paper's grid. They come before
+            all other runs and have their own seeds; the best A is then used. With 0, the sizes in
+            `LITERAL` are used.
+        practical_runs: Number of runs per practical method.
+        practical_methods: Number of practical methods to run, in the order of `PRACTICAL`.
+        transitions: Number of transitions per practical run.
     """
 
     runs: int = 1
@@ -110,6 +118,9 @@ class Config:
     practical_runs: int = 1
     practical_methods: int = 2
     transitions: int = 1600
+
+    def __post_init__(self) -> None:
+        check_settings(self, tuning_runs=0)
 
 
 SCALES = {
@@ -172,8 +183,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """The literal part as in Figure 4a, and the practical part beside it."""
     figure, axes = new_figure(1, 2, sharey=True)
     literal, practical = _parts(results)
-    draw_curves(axes[0], literal, unit=1000)
-    draw_curves(axes[1], practical, PREFIX, unit=1000)
+    draw_curves(axes[0], literal, unit=1000, variants=VARIANTS)
+    draw_curves(axes[1], practical, PREFIX, 1000, VARIANTS)
     axes[0].set_title("the paper's actor-critic")
     axes[1].set_title("practical preset, several directions")
     for axis in axes:
@@ -187,7 +198,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Where each method ends, and how soon it swings the pole up."""
+    """The final return of each method, and how soon it swings the pole up."""
     shown = new_table(
         "Cart-pole, discounted return; differences are paired, with 95 % intervals",
         "method",
@@ -204,21 +215,23 @@ def table(results: dict[str, Any]) -> Table:
 
     literal, practical = _parts(results)
     differences = results["differences"]
-    add_rows(shown, literal, differences, "random", more=more)
+    add_rows(shown, literal, differences, "random", more=more, variants=VARIANTS)
     shown.add_section()
-    add_rows(shown, practical, differences, "practical", PREFIX, more)
-    shown.caption = "Differences: above to the random direction, below to the practical preset."
+    add_rows(shown, practical, differences, "practical", PREFIX, more, VARIANTS)
+    shown.caption = (
+        "Differences to the random direction (above) and to the practical preset (below)."
+    )
     return shown
 
 
 def literal_run(name: str, size: float, entropy: list[int], config: Config) -> list[float]:
-    """The return at the start and after every `config.every` iterations, by fresh episodes.
+    """The return on fresh episodes, at the start and after every `config.every` iterations.
 
     Args:
-        name: A row of `LITERAL`.
-        size: A.
-        entropy: Of all randomness: centres, start and keys, the same for all methods.
-        config: Says how long and how often.
+        name: Name of a row of `LITERAL`.
+        size: The constant A of the step size.
+        entropy: Random seed of the centres, the start and the keys. It is the same for all methods.
+        config: Settings: how many iterations to run and how often to test.
     """
     rng = np.random.default_rng(entropy)
     box = np.array([np.pi, 4 * np.pi])
@@ -238,7 +251,7 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
         curve.append(float(played.returns(DISCOUNT).mean()))
 
     def after(record: Record, w: PyTree) -> bool:
-        # A step that is taken back costs two batches, and `w` is the same after both.
+        # A step that is undone costs two batches, and `w` is the same after both.
         batches = min(evaluator.memory.transitions // _batch(), config.iterations)
         while len(curve) <= batches // config.every:
             test(w)
@@ -261,12 +274,12 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
 
 
 def _batch() -> int:
-    """Transitions of an iteration."""
+    """Number of transitions per iteration."""
     return EPISODES * 2 * CartPole().horizon
 
 
 def _sizes(config: Config, seed: int, progress: Progress) -> dict[str, float]:
-    """A of every method: the tuned one, or the best of the paper's grid on runs of their own."""
+    """A for every method: the tuned one, or the best of the paper's grid on separate runs."""
     best = {name: row.size for name, row in LITERAL.items()}
     if not config.tuning_runs:
         return best

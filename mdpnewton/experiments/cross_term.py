@@ -1,7 +1,7 @@
 """Does H12 vanish on the way to the optimum? Section 3.3, Figure 2: two mazes.
 
-The second Gauss-Newton method with step 1 leads there, because it always ascends; at each
-point the spectral norms of A1 and of H12 + H12' are taken.
+The second Gauss-Newton method with step size 1 finds the optimum, because it always ascends. The
+spectral norms of A1 and of H12 + H12' are measured at every point on the way.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from mdpnewton.curvature import curvature, gradient
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.hessian import cross_term
 from mdpnewton.loop import search
 from mdpnewton.report.figures import new_figure
@@ -29,12 +30,14 @@ class Config:
     """Settings.
 
     Attributes:
-        maze: "hallway" or "mccallum".
-        features: "successor" as in the paper, or "current" with a weight vector an action.
-        discount: Of the rewards. Paper: not given.
-        tolerance: Norm of the gradient at which the way ends.
-        iterations: At most this many steps.
-        spread: Standard deviation of the random start; 0 starts at the uniform policy.
+        maze: Name of the maze: "hallway" or "mccallum".
+        features: Kind of policy features: "successor" as in the paper, or "current" with one weight
+            vector per action.
+        discount: Discount factor. The paper does not give it.
+        tolerance: Norm of the gradient at which the search ends.
+        iterations: Maximum number of steps.
+        spread: Standard deviation of the random start. With 0 the search starts at the uniform
+            policy.
     """
 
     maze: str = "hallway"
@@ -43,6 +46,9 @@ class Config:
     tolerance: float = 1e-9
     iterations: int = 2000
     spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_settings(self, maze=MAZES, tolerance=0, spread=0)
 
 
 SCALES = {
@@ -53,9 +59,7 @@ SCALES = {
 
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
-    """Norms, their ratio, distance to the last point and gradient norm along the way."""
-    if config.maze not in MAZES:
-        raise ValueError(f"there is no maze {config.maze!r}; choose one of {', '.join(MAZES)}.")
+    """The norms, their ratio, the distance to the last point and the gradient norm at each step."""
     if config.discount == 0:
         raise ValueError("with discount 0 nothing follows and H12 is zero: there is no ratio.")
     maze = MAZES[config.maze]
@@ -106,11 +110,12 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "objective": objective,
         "optimum": [float(x) for x in np.asarray(found.w)],
         "value_consistent_at_start_and_half_way": consistent,
+        **cut_short(found.status == "interrupted"),
     }
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """The two norms in logarithms against distance, as in Figure 2, and gradient norm."""
+    """The two norms against the distance, as in Figure 2, and against the gradient norm."""
     figure, axes = new_figure(1, 2, sharey=True)
     end = slice(None, -1)  # the last point has distance zero
     for axis, x, label in (
@@ -129,7 +134,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """The ratio at some points of the way."""
+    """The ratio at some steps of the search."""
     shown = new_table(
         f"{results['maze']}: |A1| over |H12 + H12'| on the way to the optimum",
         *("step", "|gradient|", "|w - w*|", "|A1|", "|H12 + H12'|", "ratio"),

@@ -1,4 +1,4 @@
-"""The library in one picture: three methods on random finite MDPs, exactly evaluated."""
+"""The library in one picture: three methods on random finite MDPs with exact evaluation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +17,10 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
-from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import StepRule, StrongWolfe
 
@@ -35,16 +36,20 @@ class Config:
     """Settings.
 
     Attributes:
-        problems: How many random MDPs.
-        states: Of each.
-        features: Gibbs features, of very different sizes: a poorly scaled problem.
-        iterations: Steps of each method.
+        problems: Number of random MDPs.
+        states: Number of states per MDP.
+        features: Number of features of the Gibbs policy. Their sizes differ greatly, so that the
+            problem is poorly scaled.
+        iterations: Number of steps per method.
     """
 
     problems: int = 3
     states: int = 50
     features: int = 10
     iterations: int = 30
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {
@@ -95,7 +100,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Where each method ends, and how soon."""
+    """The final share of each method, and how soon it reaches 90 %."""
     title = "Share of the best gain over the uniform policy"
     shown = new_table(title, "method", "final share", "iterations to 90 %")
     for method, found in results["methods"].items():
@@ -104,7 +109,7 @@ def table(results: dict[str, Any]) -> Table:
         text = f"{np.median(reached):g} (median)" if reached else "never"
         if reached and len(reached) < len(needed):
             text = f"{text}, {len(reached)} of {len(needed)} runs"
-        shown.add_row(LABELS[method], shown_final(found, 3), text)
+        shown.add_row(look(method).label, shown_final(found, 3), text)
     return shown
 
 

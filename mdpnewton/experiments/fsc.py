@@ -1,4 +1,4 @@
-"""Finite-state controllers: Gauss-Newton by blocks against EM, natural, steepest and Adam."""
+"""Finite-state controllers: block Gauss-Newton against EM, natural, steepest and Adam."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,10 @@ from rich.table import Table
 from mdpnewton.evaluators import ControllerEvaluator, random_starts
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import first_reaching
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.files.pomdp import load_pomdp
 from mdpnewton.models.pomdp import optimal_value
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.controllers import Restarts, search_controllers
 
@@ -33,13 +34,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "steepest": {},
     "adam": {"learning_rate": 0.3},
 }
-SHORT = {
-    "block_second_gauss_newton": "Gauss-Newton",
-    "expectation_maximization": "EM",
-    "natural": "natural",
-    "steepest": "steepest",
-    "adam": "Adam",
-}
 LEVEL = 0.95  # of the best value
 
 
@@ -48,14 +42,17 @@ class Config:
     """Settings.
 
     Attributes:
-        restarts: Random controllers that every method starts from, the same for all.
-        iterations: From each.
-        problems: Names of shipped problems, with commas between.
+        restarts: Number of random controllers to start from. All methods have the same starts.
+        iterations: Number of iterations per start.
+        problems: Names of problems that come with the library, separated by commas.
     """
 
     restarts: int = 4
     iterations: int = 40
     problems: str = "cheese"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {
@@ -100,7 +97,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             if found[method].interrupted:
                 del found[method]
                 break
-        if len(found) < len(METHODS):  # what is complete is kept
+        if len(found) < len(METHODS):  # keep the problems that are complete
             if not problems:
                 raise KeyboardInterrupt
             break
@@ -111,7 +108,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             "optimum": optimal_value(pomdp),
             "methods": {method: _summary(way, best, config) for method, way in found.items()},
         }
-    return {"problems": problems, "seed": seed}
+    return {"problems": problems, "seed": seed, **cut_short(len(problems) < len({*names}))}
 
 
 def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:
@@ -120,7 +117,7 @@ def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:
     curves[:, : way.objective.shape[1]] = way.objective
     curves[:, way.objective.shape[1] :] = way.objective[:, -1:]
     iterations = [first_reaching(range(curves.shape[1]), curve, level) for curve in curves]
-    share = way.seconds / len(curves)  # of one start, when all go together
+    share = way.seconds / len(curves)  # per start, as all starts run together
     seconds = [None if n is None else float(share[min(n, len(share) - 1)]) for n in iterations]
     points = np.unique(np.round(np.geomspace(1, config.iterations + 1, 40)).astype(int)) - 1
     return {
@@ -141,7 +138,7 @@ def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:
 
 
 def quartiles(numbers: list[Any]) -> list[float | None]:
-    """The three quartiles; None where they lie among those that never arrive."""
+    """The three quartiles, where None counts as infinity and stands for it in the result."""
     filled = sorted(np.inf if number is None else number for number in numbers)
     places = [round(q * (len(filled) - 1)) for q in (0.25, 0.5, 0.75)]
     return [None if np.isinf(filled[place]) else float(filled[place]) for place in places]
@@ -156,8 +153,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     for axis, (name, problem) in zip(axes.flat, problems.items(), strict=False):
         for method, found in problem["methods"].items():
             x = np.array(found["curve"]["x"]) + 1
-            color = COLORS[method]
-            axis.plot(x, found["curve"]["median"], color=color, label=LABELS[method])
+            label, color = look(method)
+            axis.plot(x, found["curve"]["median"], color=color, label=label)
             axis.fill_between(
                 x, found["curve"]["low"], found["curve"]["high"], color=color, alpha=0.15, lw=0
             )
@@ -185,7 +182,7 @@ def table(results: dict[str, Any]) -> Table:
         "",
         "reached",
         "iterations",
-        "CPU ms a start",
+        "CPU ms per start",
         "best",
     )
     for name, problem in results["problems"].items():
@@ -194,7 +191,7 @@ def table(results: dict[str, Any]) -> Table:
         shown.add_row(f"[b]{name}[/b]", "", "", "", optimum)
         for method, found in problem["methods"].items():
             shown.add_row(
-                SHORT[method],
+                look(method).label,
                 f"{found['reached']}/{len(found['finals'])}",
                 _range(quartiles(found["iterations_to_95_percent"]), 1),
                 _range(quartiles(found["seconds_to_95_percent"]), 1000),

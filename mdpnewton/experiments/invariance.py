@@ -15,9 +15,10 @@ from rich.table import Table
 from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import Reparametrized
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import Constant
 
@@ -37,17 +38,20 @@ class Config:
     """Settings.
 
     Attributes:
-        discount: Of the rewards.
-        move_first: Probability to leave the first state at the start; the first state is
-            occupied 80 % of the time.
-        iterations: Steps of each method.
-        maps: How many random maps of each kind; the figure shows the first.
+        discount: Discount factor.
+        move_first: Probability that the initial policy leaves the first state. That policy
+            occupies the first state 80 % of the time.
+        iterations: Number of steps per method.
+        maps: Number of random maps of each kind. The figure shows the first.
     """
 
     discount: float = 0.9
     move_first: float = 0.1
     iterations: int = 20
     maps: int = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self, move_first={"above": 0, "below": 1})
 
 
 SCALES = {"quick": Config(), "laptop": Config(maps=20), "paper": Config(maps=100)}
@@ -112,8 +116,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
             first = np.array(results["traces"]["original"][method])
             second = np.array(results["traces"][kind][method])
             size = 9 if method.startswith("diagonal") else 5  # they cover the full methods
-            style: dict[str, Any] = {"color": COLORS[method], "lw": 0.8}
-            axis.plot(*first.T, "-s", mfc="none", ms=size, label=LABELS[method], **style)
+            style: dict[str, Any] = {"color": look(method).color, "lw": 0.8}
+            axis.plot(*first.T, "-s", mfc="none", ms=size, label=look(method).label, **style)
             axis.plot(*second.T, ":*", ms=0.7 * size, **style)
         axis.set_xlim(low[0] - margin[0], high[0] + margin[0])
         axis.set_ylim(low[1] - margin[1], high[1] + margin[1])
@@ -130,7 +134,7 @@ def table(results: dict[str, Any]) -> Table:
     title = "Largest relative distance between a trace and its mapped twin"
     shown = new_table(title, "method", "after rescaling", "after a linear map")
     for method, found in results["distance"].items():
-        shown.add_row(LABELS[method], f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
+        shown.add_row(look(method).label, f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
     return shown
 
 
@@ -144,6 +148,6 @@ def _random_map(rng: np.random.Generator, kind: str) -> np.ndarray:
 
 
 def _distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Largest distance of two traces, relative to the extent of the first."""
+    """Largest distance between two traces, relative to the extent of the first."""
     extent = np.linalg.norm(first - first[0], axis=1).max()
     return float(np.linalg.norm(first - second, axis=1).max() / extent)

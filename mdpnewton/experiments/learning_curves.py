@@ -1,4 +1,4 @@
-"""Learning curves of several methods: their summary, paired differences, drawing and table."""
+"""Learning curves of several methods: summaries, paired differences, figures and tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -9,21 +9,23 @@ import numpy as np
 from rich.table import Table
 from scipy.stats import t as student
 
-from mdpnewton.report.figures import COLORS, LABELS
+from mdpnewton.report.figures import Look, Looks, look
 from mdpnewton.simulators import CompiledSimulator
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import train
 
 CONFIDENCE = 0.95
+FRESH = 1_000_000  # added to the seed for games that no search has seen
+PRESET: Looks = {"practical": Look("practical preset", "tab:orange")}  # `train` as it is
 T = TypeVar("T")
 
 
 def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
-    """The mean curve of a method with its standard error, and where it ends.
+    """The mean curve of a method with its standard error, and its last point.
 
     Args:
-        x: What the points of a curve are counted in.
-        runs: One row a run, one column a point.
+        x: Positions of the points on the horizontal axis.
+        runs: Values of the curves: one row per run, one column per point.
     """
     runs = np.asarray(runs, float)
     if runs.ndim != 2 or runs.shape[1] != len(x):
@@ -53,9 +55,10 @@ def complete_runs(
     """What every method finds in every run; after Ctrl-C, in the runs that are complete.
 
     Args:
-        runs: Each is made of all methods before the next begins.
-        names: Of the methods.
-        search: Called with a name, the number of the run and how many searches are done.
+        runs: Number of runs. All methods finish a run before the next run begins.
+        names: Names of the methods.
+        search: Function that is called with the name of a method, the number of the run and the
+            number of searches done so far.
     """
     found: dict[str, list[T]] = {name: [] for name in names}
     for number in range(runs):
@@ -71,14 +74,25 @@ def complete_runs(
     return found
 
 
+def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str, float]:
+    """Mean and standard error over runs; for one run, the error within it.
+
+    Args:
+        values: What each run ended with.
+        errors: Standard error of each value.
+    """
+    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else errors[0]
+    return {"mean": float(np.mean(values)), "stderr": float(error)}
+
+
 def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """For every two methods, first minus second: the mean over runs and its 95 % interval.
 
-    Run i of both has the same start and the same random numbers. Student's t; one run alone
-    has no interval, and its ends are None.
+    Run i of both methods has the same start and the same random numbers. The interval is
+    Student's t. A single run has no interval: both ends are None.
 
     Args:
-        finals: One number a run for every method.
+        finals: For every method, one number per run.
     """
     found: dict[str, dict[str, Any]] = {name: {} for name in finals}
     for first, second in combinations(finals, 2):
@@ -104,13 +118,13 @@ def at_points(x: Sequence[float], seen: Sequence[float], values: Sequence[float]
 
 
 def first_reaching(seen: Sequence[int], values: Any, level: float) -> int | None:
-    """Where the values reach the level for the first time; None if they never do."""
+    """The point at which the values first reach the level; None if they never do."""
     above = np.flatnonzero(np.asarray(values) >= level)
     return seen[above[0]] if len(above) else None
 
 
 def median_reached(needed: Sequence[int | None]) -> float | None:
-    """The median over all runs, or None if half of them or more never reached it."""
+    """The median over all runs, or None if half of the runs or more never reached the level."""
     median = np.median([np.inf if n is None else n for n in needed])
     return float(median) if np.isfinite(median) else None
 
@@ -119,7 +133,8 @@ class Tested(NamedTuple):
     """A training that was tested after every iteration.
 
     Attributes:
-        transitions: Played in training until each test; those of the tests are not counted.
+        transitions: Number of training transitions played before each test. Transitions of the
+            tests are not counted.
         returns: Mean discounted return of greedy episodes in each test.
     """
 
@@ -139,13 +154,13 @@ def trained_and_tested(
     """`train` with the preset, tested by greedy episodes after every iteration.
 
     Args:
-        simulator: What to train on.
-        method: A name in `TRAINING_METHODS`.
-        entropy: Of all randomness: the same for all methods, which are paired by it.
-        transitions: Where training stops.
-        discount: Of the returns in the tests.
+        simulator: Simulator to train on.
+        method: Name of a method of `train`.
+        entropy: Random seed. It is the same for all methods, so that their runs are paired.
+        transitions: Number of transitions after which training stops.
+        discount: Discount factor of the returns in the tests.
         largest: Limit of the step size, as in `train`.
-        episodes: In a test.
+        episodes: Number of episodes per test.
     """
     seed, test_seed = (
         int(number) for number in np.random.default_rng(entropy).integers(2**31, size=2)
@@ -173,12 +188,12 @@ def trained_and_tested(
 def trained_summaries(
     runs: Mapping[str, list[Tested]], transitions: int, level: float
 ) -> dict[str, Any]:
-    """The summaries of several methods of training on one clock, and when they reach a level.
+    """Summaries of several training methods on a common clock, and when they reach a level.
 
     Args:
-        runs: Of each method.
-        transitions: Last point of the clock; a test counts from where it was made.
-        level: A return that means success.
+        runs: The runs of each method.
+        transitions: Last point of the clock. The result of a test holds until the next test.
+        level: Return that counts as success.
     """
     every = [run.transitions for rows in runs.values() for run in rows]
     first = max(seen[0] for seen in every)
@@ -197,21 +212,28 @@ def trained_summaries(
     return found
 
 
-def draw_curves(axis: Any, methods: Mapping[str, Any], prefix: str = "", unit: float = 1) -> None:
-    """Mean curves with a band of one standard error, in the colours of the methods.
+def draw_curves(
+    axis: Any,
+    methods: Mapping[str, Any],
+    prefix: str = "",
+    unit: float = 1,
+    variants: Looks | None = None,
+) -> None:
+    """Mean curves with bands of one standard error, in the colours of the methods.
 
     Args:
-        axis: To draw on.
-        methods: Summaries by the name of the method.
-        prefix: What may stand before the names that colours and labels know.
-        unit: What one unit of the axis is in units of x.
+        axis: Axis to draw on.
+        methods: Summary of each method, by name.
+        prefix: Prefix to remove from a name before its colour and label are looked up.
+        unit: Length of one unit of the horizontal axis, in units of x.
+        variants: Labels and colours of names that are not methods.
     """
     for name, found in methods.items():
-        method = name.removeprefix(prefix)
+        label, color = look(name.removeprefix(prefix), variants)
         x, mean, error = (np.array(found["curve"][k]) for k in ("x", "mean", "stderr"))
         x = x / unit
-        axis.plot(x, mean, color=COLORS[method], label=LABELS[method])
-        axis.fill_between(x, mean - error, mean + error, color=COLORS[method], alpha=0.2, lw=0)
+        axis.plot(x, mean, color=color, label=label)
+        axis.fill_between(x, mean - error, mean + error, color=color, alpha=0.2, lw=0)
 
 
 def shown_final(found: Mapping[str, Any], digits: int = 1) -> str:
@@ -221,7 +243,7 @@ def shown_final(found: Mapping[str, Any], digits: int = 1) -> str:
 
 
 def shown_difference(found: Mapping[str, Any] | None) -> str:
-    """A paired difference with its interval; nothing for a method beside itself."""
+    """A paired difference with its interval; an empty text for the reference itself."""
     if found is None:
         return ""
     known = [x for x in (found["mean"], found["low"], found["high"]) if x is not None]
@@ -237,8 +259,10 @@ def add_rows(
     reference: str,
     prefix: str = "",
     more: Callable[[Mapping[str, Any]], Iterable[str]] = lambda _: (),
+    variants: Looks | None = None,
 ) -> None:
-    """A row a method: where it ends, its paired difference to the reference, and more."""
+    """Add one row per method: its final value, the paired difference to the reference, and more."""
     for name, found in methods.items():
         gap = shown_difference(differences.get(name, {}).get(reference))
-        table.add_row(LABELS[name.removeprefix(prefix)], shown_final(found), gap, *more(found))
+        label = look(name.removeprefix(prefix), variants).label
+        table.add_row(label, shown_final(found), gap, *more(found))

@@ -1,6 +1,6 @@
 """The 3-link manipulator, Section 6.4, Figure 6 and Table 1: line search, and a fixed step size.
 
-Every direction is exact. Rewards are given as shares of the best that any method reached from the
+Every direction is exact. Rewards are shares of the best reward that any method reached from the
 same start.
 """
 
@@ -27,22 +27,23 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.experiments.timed_search import Way, timed_search
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
-from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SolveReport
 from mdpnewton.steps import Constant, StepRule, StrongWolfe
 
-POINTS = 101  # of a curve
-DIVERGED = 0.5  # of its own best: a run that ends below
+POINTS = 101  # number of points per curve
+DIVERGED = 0.5  # a run diverged if it ends below this share of its own best
 
 
 class LongMean(Method):
-    """EM with a longer step of the mean; sigma follows EM's rule, and so stays positive.
+    """EM with a longer step of the mean; sigma follows EM's rule and therefore stays positive.
 
     Attributes:
-        factor: How much longer.
+        factor: Factor by which the step of the mean is longer than EM's.
     """
 
     factor: float
@@ -58,9 +59,9 @@ class Row:
     """A method with its step rule.
 
     Attributes:
-        method: Gives the direction.
-        step: How far to go.
-        iterations: Share of `Config.iterations` that it gets.
+        method: The method that gives the direction.
+        step: The step rule that says how far to go.
+        iterations: Number of iterations as a multiple of `Config.iterations`.
         logarithm: Whether the line search looks at log U instead of U.
     """
 
@@ -92,6 +93,16 @@ ROWS = {
         "natural_30": Row("natural", Constant(30.0), logarithm=False),
     },
 }
+VARIANTS: Looks = {
+    "log_second_gauss_newton": Look("second Gauss-Newton on log U", "deepskyblue"),
+    "log_natural": Look("natural gradient on log U", "darkkhaki"),
+    "log_steepest": Look("steepest ascent on log U", "lightgreen"),
+    "second_gauss_newton_10": Look("second Gauss-Newton, step 10", "deepskyblue"),
+    "second_gauss_newton_30": Look("second Gauss-Newton, step 30", "tab:blue"),
+    "second_gauss_newton_100": Look("second Gauss-Newton, step 100", "navy"),
+    "natural_30": Look("natural gradient, step 30", "tab:olive"),
+    "long_mean_30": Look("mean step 30, EM's sigma", "tab:orange"),
+}
 
 
 @dataclass(frozen=True)
@@ -99,11 +110,12 @@ class Config:
     """Settings.
 
     Attributes:
-        steps: "line search" or "fixed step".
-        runs: Problems, each with its start, target and first parameters.
-        iterations: Of a method; beside a line search EM, which has none, gets three times as many.
-        links: N.
-        horizon: H.
+        steps: Step rule of the methods: "line search" or "fixed step".
+        runs: Number of problems. Each has its own start, target and initial parameters.
+        iterations: Number of iterations per method. In the comparison with line searches, EM has no
+            line search and gets three times as many.
+        links: Number of links, N.
+        horizon: Number of time steps per episode, H.
     """
 
     steps: str = "line search"
@@ -111,6 +123,9 @@ class Config:
     iterations: int = 25
     links: int = 3
     horizon: int = 100
+
+    def __post_init__(self) -> None:
+        check_settings(self, steps=ROWS)
 
 
 SCALES = {
@@ -122,8 +137,6 @@ SCALES = {
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     """Shares of the best reward against iterations and seconds, for every method."""
-    if config.steps not in ROWS:
-        raise ValueError(f"--set steps={config.steps}: must be one of {', '.join(ROWS)}")
     rows = ROWS[config.steps]
     ways: dict[str, list[Way]] = {name: [] for name in rows}
     best: list[float] = []
@@ -135,7 +148,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
             for position, (name, row) in enumerate(rows.items()):
                 progress(number * len(rows) + position, config.runs * len(rows), "searches")
                 ended[name] = searched(problem, row, config.iterations, warm=number == 0)
-        except KeyboardInterrupt:  # what is complete is kept
+        except KeyboardInterrupt:  # keep the runs that are complete
             if not best:
                 raise
             break
@@ -145,7 +158,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         poses.append(max(ended.values(), key=lambda way: way.objective[-1]).w["mean"])
     methods = {name: _summary(found, best, rows[name], config) for name, found in ways.items()}
     results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
-    results["seeds"] = [seed, seed + len(best) - 1]
+    results |= {"seeds": [seed, seed + len(best) - 1], **cut_short(len(best) < config.runs)}
     if config.steps == "fixed step":
         results["to_reach_em"] = _to_reach_em(ways)
     # The problem whose best policy is best, for the pictures
@@ -159,7 +172,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
 
 def searched(problem: Manipulator, row: Row, iterations: int, *, warm: bool = False) -> Way:
-    """One search from the problem's first parameters; values of U, whatever it looked at."""
+    """One search from the problem's initial parameters; the values are those of U, never log U."""
     evaluator = LinearGaussianEvaluator(problem.mdp, logarithm=row.logarithm)
     limit = round(row.iterations * iterations)
     found = timed_search(
@@ -205,7 +218,7 @@ def _diverged(way: Way) -> bool:
 
 
 def _to_reach_em(ways: dict[str, list[Way]]) -> dict[str, Any]:
-    """What second Gauss-Newton needs to get where EM ends, as a share of what EM took."""
+    """The cost at which second Gauss-Newton reaches EM's final value, as a share of EM's cost."""
     iterations, seconds = [], []
     pairs = zip(ways["second_gauss_newton_30"], ways["expectation_maximization"], strict=True)
     for way, em in pairs:
@@ -224,9 +237,9 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """Figure 6: shares of the best reward against iterations, and against time."""
     figure, axes = new_figure(1, 2, sharey=True)
     methods = results["methods"]
-    draw_curves(axes[0], methods)
+    draw_curves(axes[0], methods, variants=VARIANTS)
     timed = {name: {"curve": found["time_curve"]} for name, found in methods.items()}
-    draw_curves(axes[1], timed)
+    draw_curves(axes[1], timed, variants=VARIANTS)
     axes[0].set_xlabel("iteration")
     axes[1].set_xlabel("seconds of processor time")
     axes[0].set_ylabel("share of the best reward")
@@ -241,20 +254,21 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Where each method ends, how soon it is close to the best, and when it stopped."""
+    """The final share of each method, how soon it is close to the best, and when it stopped."""
     shown = new_table(
-        "Manipulator: share of the best reward; iterations to 90 % and 95 % of it (median)",
+        "Manipulator: share of the best reward; iterations to 90 % and 95 % of it (medians) "
+        "and to the stop (mean)",
         "method",
         "final",
         "to 90 %",
         "to 95 %",
-        "end",
-        "fell",
+        "stop",
+        "diverged",
     )
-    shown.columns[0].min_width = 18
+    shown.columns[0].min_width = 16
     for name, found in results["methods"].items():
         shown.add_row(
-            LABELS[name],
+            look(name, VARIANTS).label,
             shown_final(found, 2),
             _needed(found["iterations_to_90_percent"]),
             _needed(found["iterations_to_95_percent"]),
@@ -264,14 +278,15 @@ def table(results: dict[str, Any]) -> Table:
     reach = results.get("to_reach_em")
     if reach and reach["iterations"] is not None:
         shown.caption = (
-            f"Step 30 is where EM ends after {100 * reach['iterations']:.1f} % of EM's iterations "
-            f"and {100 * reach['seconds']:.1f} % of its time (medians of {reach['runs']} runs)."
+            f"Step 30 reaches EM's final value in {100 * reach['iterations']:.1f} % of EM's "
+            f"iterations and {100 * reach['seconds']:.1f} % of its time (medians of "
+            f"{reach['runs']} runs)."
         )
     return shown
 
 
 def _needed(iterations: Sequence[int | None]) -> str:
-    """The median over all runs, and how many got there."""
+    """The median over all runs, and how many runs reached the level if not all did."""
     median, count = median_reached(iterations), sum(n is not None for n in iterations)
     if count == len(iterations):
         return f"{median:.0f}"
@@ -279,7 +294,7 @@ def _needed(iterations: Sequence[int | None]) -> str:
 
 
 def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
-    """The nonlinear arm under the best policy's mean and the linearising torque, PNG and GIF."""
+    """PNG and GIF of the nonlinear arm under the best policy's mean and the linearising torque."""
     from mdpnewton.report.arm import arm_film, arm_picture
 
     mean = np.asarray(results["shown"]["mean"])

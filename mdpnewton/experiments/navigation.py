@@ -16,6 +16,7 @@ from mdpnewton.evaluators import MonteCarlo
 from mdpnewton.evaluators.episodic import Baseline
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
+    PRESET,
     add_rows,
     draw_curves,
     paired_differences,
@@ -25,6 +26,7 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
 from mdpnewton.report.figures import new_figure
@@ -33,7 +35,7 @@ from mdpnewton.steps import Constant
 
 SIGMA = 2.0  # Paper: not given. Here: the best of 0.5, 1 and 2.
 EPISODES = 50
-LOW, HIGH = np.array([[0.0, -8.0]]), np.array([[60.0, 0.0]])  # of the start, the paper's box
+LOW, HIGH = np.array([[0.0, -8.0]]), np.array([[60.0, 0.0]])  # the paper's box of starts
 LEVEL = 45.0  # a return that the better methods pass
 PREFIX = "baseline_"
 CHECK = "second_gauss_newton_at_1"
@@ -44,9 +46,9 @@ class Row:
     """A method and how it is run.
 
     Attributes:
-        method: Its name in `METHODS`.
-        baseline: Taken off the returns in the gradient.
-        size: Of every step, not normalised; tuned, see `Config`.
+        method: Name of the method in `METHODS`.
+        baseline: Baseline that is subtracted from the returns in the gradient.
+        size: Size of every step; directions are not normalised. It was tuned; see `Config`.
     """
 
     method: str
@@ -71,20 +73,25 @@ ROWS = {
 class Config:
     """Settings.
 
-    The sizes in `ROWS`, not normalised, were tuned on seeds 0-9, that is on runs 0-5 of seed 0, by
-    the return after 100 iterations; the page of the experiment lists what was tried.
+    The step sizes in `ROWS`, for directions that are not normalised, were tuned on seeds 0-9, that
+    is on runs 0-5 of seed 0, by the return after 100 iterations. The page of the experiment lists
+    what was tried.
 
     Attributes:
-        runs: Of each method.
-        iterations: Of each run; 50 trajectories each, 4,000 transitions.
-        practical_runs: Of the practical preset.
-        transitions: Of each of those.
+        runs: Number of runs per method.
+        iterations: Number of iterations per run. An iteration plays 50 trajectories, which is 4,000
+            transitions.
+        practical_runs: Number of runs of the practical preset.
+        transitions: Number of transitions per run of the practical preset.
     """
 
     runs: int = 2
     iterations: int = 5
     practical_runs: int = 1
     transitions: int = 2000
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {
@@ -128,8 +135,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     figure, axes = new_figure(1, 2, sharey=True)
     without, with_baseline, practical = _parts(results)
     del without[CHECK]
-    draw_curves(axes[0], {**without, **practical}, unit=1000)
-    draw_curves(axes[1], {**with_baseline, **practical}, PREFIX, unit=1000)
+    draw_curves(axes[0], {**without, **practical}, unit=1000, variants=PRESET)
+    draw_curves(axes[1], {**with_baseline, **practical}, PREFIX, 1000, PRESET)
     axes[0].set_title("without a baseline")
     axes[1].set_title("with a baseline for every time step")
     for axis in axes:
@@ -145,12 +152,12 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Where each method ends."""
+    """The final return of each method."""
     shown = new_table(
         "Navigation, return over 80 steps; differences are paired, with 95 % intervals",
         "method",
         "return",
-        "to natural gradient",
+        "minus natural gradient",
         "step size",
     )
 
@@ -166,8 +173,8 @@ def table(results: dict[str, Any]) -> Table:
     shown.add_section()
     add_rows(shown, with_baseline, differences, PREFIX + "natural", PREFIX, size)
     shown.add_section()
-    add_rows(shown, practical, differences, "natural", more=size)
-    shown.caption = "Above without a baseline, below with one for every time step."
+    add_rows(shown, practical, differences, "natural", more=size, variants=PRESET)
+    shown.caption = "Sections: without a baseline, with one for every time step, practical preset."
     return shown
 
 
@@ -175,9 +182,9 @@ def gain_run(row: Row, entropy: list[int], iterations: int) -> list[float]:
     """The mean return of the trajectories of every iteration, and of those after the last.
 
     Args:
-        row: What to run.
-        entropy: Of all randomness: start and keys, the same for all methods.
-        iterations: How many.
+        row: Method to run, with its settings.
+        entropy: Random seed of the start and the keys. It is the same for all methods.
+        iterations: Number of iterations.
     """
     rng = np.random.default_rng(entropy)
     found = search(

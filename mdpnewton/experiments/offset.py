@@ -1,4 +1,4 @@
-"""What is added to every reward decides the second Gauss-Newton step, unless it is taken off."""
+"""A constant added to every reward changes the second Gauss-Newton step unless it is removed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +12,12 @@ from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import summary
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import TabularSoftmax
-from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense
 
@@ -26,17 +27,10 @@ METHODS: dict[str, Method] = {
     "wide_offset": Precondition("H2", fisher_damping=TightOffset(1.0)),
     "natural": Precondition("fisher", Dense()),
 }
-LABELS = {
-    "raw": "no offset",
-    "tight_offset": "tight offset, margin 0.2",
-    "wide_offset": "tight offset, margin 1",
-    "natural": "natural gradient",
-}
-SHADES = {
-    "raw": "tab:orange",
-    "tight_offset": COLORS["second_gauss_newton"],
-    "wide_offset": "tab:cyan",
-    "natural": COLORS["natural"],
+VARIANTS: Looks = {
+    "raw": Look("no offset", "tab:orange"),
+    "tight_offset": Look("tight offset, margin 0.2", look("second_gauss_newton").color),
+    "wide_offset": Look("tight offset, margin 1", "tab:cyan"),
 }
 
 
@@ -45,16 +39,19 @@ class Config:
     """Settings.
 
     Attributes:
-        problems: How many random MDPs.
-        states: Of each.
-        offsets: How many constants to add, from -1 to 4; rewards lie in [0, 1].
-        iterations: Steps of size 1 for the objective.
+        problems: Number of random MDPs.
+        states: Number of states per MDP.
+        offsets: Number of constants to add, from -1 to 4. Rewards lie in [0, 1].
+        iterations: Number of steps of size 1 after which the objective is compared.
     """
 
     problems: int = 2
     states: int = 10
     offsets: int = 6
     iterations: int = 5
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 SCALES = {
@@ -65,7 +62,7 @@ SCALES = {
 
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
-    """Length of the first step, and share of the possible gain after some, for every offset."""
+    """For every offset, the length of the first step and the final share of the possible gain."""
     added = np.linspace(-1.0, 4.0, config.offsets)
     lengths = {name: np.zeros((config.problems, len(added))) for name in METHODS}
     gains = {name: np.zeros((config.problems, len(added))) for name in METHODS}
@@ -86,12 +83,13 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Step length on the left, what the steps gain on the right."""
+    """The length of the first step on the left, the gain of all steps on the right."""
     figure, axes = new_figure(1, 2)
     for axis, part in zip(axes, ("lengths", "methods"), strict=True):
         for name, found in results[part].items():
             x, mean = np.array(found["curve"]["x"]), np.array(found["curve"]["mean"])
-            axis.plot(x, mean, color=SHADES[name], label=LABELS[name])
+            label, color = look(name, VARIANTS)
+            axis.plot(x, mean, color=color, label=label)
         axis.set_xlabel("added to every reward")
     axes[0].set_yscale("log")
     axes[0].set_ylabel("length of the first step")
@@ -101,7 +99,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """The share of the gain for the least, the middle and the greatest offset."""
+    """The share of the gain for the smallest offset, one near zero and the largest."""
     x = results["methods"]["raw"]["curve"]["x"]
     shown_at = (0, len(x) // 5, len(x) - 1)
     shown = new_table(
@@ -111,7 +109,7 @@ def table(results: dict[str, Any]) -> Table:
     )
     for name, found in results["methods"].items():
         numbers = [f"{found['curve']['mean'][n]:.3f}" for n in shown_at]
-        shown.add_row(LABELS[name], *numbers)
+        shown.add_row(look(name, VARIANTS).label, *numbers)
     return shown
 
 
@@ -132,7 +130,7 @@ def _first_and_last(
 
 
 def _optimum(mdp: FiniteMDP) -> float:
-    """The best objective of all policies, by value iteration."""
+    """The best objective that a policy can have, by value iteration."""
     transition = np.asarray(mdp.transition)
     value = np.zeros(mdp.n_states)
     for _ in range(5000):

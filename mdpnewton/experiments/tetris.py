@@ -1,6 +1,5 @@
 """Tetris, Section 6.5: the paper's algorithm, literally."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,24 +11,30 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from mdpnewton.domains.tetris import RecurrentState, play
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy, TetrisEvaluator
+from mdpnewton.domains.tetris import RecurrentBoard, play
+from mdpnewton.domains.tetris.evaluator import TetrisEvaluator
+from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
 from mdpnewton.experiments import Progress
-from mdpnewton.experiments.learning_curves import complete_runs, draw_curves, summary
+from mdpnewton.experiments.learning_curves import (
+    FRESH,
+    complete_runs,
+    draw_curves,
+    mean_and_error,
+    summary,
+)
+from mdpnewton.experiments.settings import check_settings, cut_short
 from mdpnewton.loop import Record, search
-from mdpnewton.methods import Method, Precondition, Steepest
-from mdpnewton.report.figures import LABELS, new_figure
+from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
-from mdpnewton.training.tetris import soft_start
 
-# Ties, and what is no better than staying, go to the shorter step: long ones end in policies
-# that choose without doubt and have no gradient.
+# Ties, and steps no better than staying, go to the shorter step: long steps end in policies that
+# are nearly deterministic and have no gradient.
 SIZES = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-FRESH = 1_000_000  # added to the seed for games that no search has seen
-STUCK = 0.2  # of the best run's lines: a run below has not learnt
-FRAMES = 200  # of the replay
+STUCK = 0.2  # a run below this share of the best run's lines has not learnt
+FRAMES = 200  # number of frames of the replay
 FIRST = "first_gauss_newton"  # an extra, which the paper leaves out of Section 6.5
 
 
@@ -38,17 +43,19 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method; a run has the same seeds for all methods.
-        iterations: Of each run.
-        games: For a direction, and for each of the step sizes.
-        fresh_games: At the end of a run, greedily and by the policy itself.
-        height: Rows.
-        width: Columns.
-        features: "bi" or "dt".
-        start: "soft"; "zero"; or "bertsekas", who had -10 for the largest height, -1 for holes.
+        runs: Number of runs per method. A run has the same seeds for all methods.
+        iterations: Number of iterations per run.
+        games: Number of games per direction, and per step size that is tried.
+        fresh_games: Number of new games at the end of a run, for the greedy policy and again for
+            the Gibbs policy itself.
+        height: Number of rows of the board.
+        width: Number of columns of the board.
+        features: Set of features: "bi" or "dt".
+        start: Initial weights: "soft", "zero" or "bertsekas". Bertsekas had -10 for the largest
+            height and -1 for holes.
         damping: Ridge of every solve, as a share of the matrix's mean diagonal.
-        methods: Names, with commas between.
-        cap: Pieces of a game at most.
+        methods: Names of the methods, separated by commas.
+        cap: Maximum number of pieces per game.
     """
 
     runs: int = 1
@@ -63,6 +70,9 @@ class Config:
     methods: str = "steepest,natural,diagonal_second_gauss_newton,second_gauss_newton"
     cap: int = 10_000_000
 
+    def __post_init__(self) -> None:
+        check_settings(self, damping=0)
+
 
 SCALES = {
     "quick": Config(),
@@ -73,17 +83,18 @@ SCALES = {
 
 def method_of(name: str, damping: float) -> Method:
     """The method of that name with the experiment's damping."""
-    dense = Dense(relative_ridge=damping)
-    known = {
-        "steepest": Steepest(),
-        "natural": Precondition("fisher", dense),
-        "diagonal_second_gauss_newton": Precondition("H2", Diagonal(relative_ridge=damping)),
-        "second_gauss_newton": Precondition("H2", dense),
-        FIRST: Precondition("A1+A2", dense),
-    }
+    known = (*names("tetris"), FIRST)
     if name not in known:
         raise ValueError(f"--set methods={name}: choose from {', '.join(known)}")
-    return known[name]
+    if name == FIRST:  # it needs H1, which only this experiment's rule can add up
+        return Precondition("A1+A2", Dense(relative_ridge=damping))
+    return method_for(name, "tetris", Settings(damping=damping))
+
+
+def reads_diagonals(method: Method) -> bool:
+    """Whether no more of a matrix than its diagonal is read, so that no more is accumulated."""
+    solver = method.solver if isinstance(method, Precondition) else None
+    return isinstance(method, Steepest) or isinstance(solver, Diagonal)
 
 
 def start_of(policy: AfterstatePolicy, name: str) -> np.ndarray:
@@ -100,7 +111,7 @@ def start_of(policy: AfterstatePolicy, name: str) -> np.ndarray:
 
 
 def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
-    """Lines against iterations for every method, and fresh games at the end."""
+    """Lines against iterations for every method, and lines on fresh games at the end."""
     policy = AfterstatePolicy(config.features, config.height, config.width)
     start = start_of(policy, config.start)
     methods = {name: method_of(name, config.damping) for name in config.methods.split(",")}
@@ -109,9 +120,9 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
     def searched(name: str, number: int, before: int) -> dict[str, Any]:
         def show(record: Record, w: Any) -> None:
             done = before * config.iterations + record.iteration + 1
-            progress(done, total, f"{LABELS[name]}, {record.objective:.0f} lines")
+            progress(done, total, f"{look(name).label}, {record.objective:.0f} lines")
 
-        rule = RecurrentState(h1=name == FIRST)
+        rule = RecurrentBoard(h1=name == FIRST)
         return _searched(config, policy, start, methods[name], rule, seed + number, show)
 
     found = complete_runs(config.runs, list(methods), searched)
@@ -127,6 +138,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "board": [config.height, config.width],
         "features": config.features,
         "seeds": [seed, seed + len(next(iter(found.values()))) - 1],
+        **cut_short(len(next(iter(found.values()))) < config.runs),
     }
 
 
@@ -135,14 +147,20 @@ def _searched(
     policy: AfterstatePolicy,
     start: np.ndarray,
     method: Method,
-    rule: RecurrentState,
+    rule: RecurrentBoard,
     seed: int,
     show: Any,
 ) -> dict[str, Any]:
-    evaluator = TetrisEvaluator(rule, games=config.games, line_games=config.games, cap=config.cap)
+    evaluator = TetrisEvaluator(
+        rule,
+        games=config.games,
+        line_games=config.games,
+        cap=config.cap,
+        diagonal=reads_diagonals(method),
+    )
     ended = search(
         evaluator,
-        policy,  # type: ignore[arg-type]
+        policy,
         jnp.asarray(start),
         method,
         BestOfSet(SIZES),
@@ -189,18 +207,12 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str, float]:
-    """Mean and standard error over runs; of one run, the error of its games."""
-    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else errors[0]
-    return {"mean": float(np.mean(values)), "stderr": float(error)}
-
-
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
     """Figure 8a: lines against iterations."""
     figure, axis = new_figure()
     draw_curves(axis, results["methods"])
     axis.set_xlabel("iteration")
-    axis.set_ylabel("lines a game")
+    axis.set_ylabel("lines per game")
     runs = len(next(iter(results["methods"].values()))["finals"])
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, runs: {runs}")
     axis.legend()
@@ -208,18 +220,18 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Fresh games at the end of the runs."""
+    """Lines on fresh games at the end of the runs, and the runs that did not learn."""
     height, width = results["board"]
     shown = new_table(
         f"Tetris {height}x{width}, {results['features']}: lines on fresh games",
         "method",
         "Gibbs",
         "greedy",
-        "stuck",
+        "runs that did not learn",
     )
     for name, found in results["methods"].items():
         shown.add_row(
-            LABELS[name],
+            look(name).label,
             *(
                 f"{x['mean']:,.0f} ± {x['stderr']:,.0f}"
                 for x in (found["fresh"], found["fresh_greedy"])

@@ -7,17 +7,19 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.tetris import play
-from mdpnewton.domains.tetris.evaluator import AfterstatePolicy
+from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
+    FRESH,
     complete_runs,
+    mean_and_error,
     paired_differences,
     shown_difference,
 )
-from mdpnewton.experiments.tetris import FRESH, mean_and_error
-from mdpnewton.report.figures import COLORS, LABELS, new_figure
+from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.training.tetris import METHODS, Iteration, train_tetris
+from mdpnewton.training.tetris import Iteration, train_tetris
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,16 @@ class Config:
     """Settings.
 
     Attributes:
-        runs: Of each method.
-        minutes: Of a run; what comes out depends on the machine. 0:
-        iterations: stop after so many.
-        fresh_games: Played greedily by the averaged weights of a run.
-        height: Rows.
-        width: Columns.
-        features: "bi" or "dt".
-        methods: Names, with commas between.
-        threads: At once, 2 as the goals are for two cores.
+        runs: Number of runs per method.
+        minutes: Length of a run in minutes. The results then depend on the machine. With 0, a run
+            stops after `iterations`.
+        iterations: Number of iterations per run if `minutes` is 0.
+        fresh_games: Number of new games per run, played greedily with the averaged weights.
+        height: Number of rows of the board.
+        width: Number of columns of the board.
+        features: Set of features: "bi" or "dt".
+        methods: Names of the methods, separated by commas.
+        threads: Number of threads. The default is 2 because the goals are set for two cores.
     """
 
     runs: int = 1
@@ -43,8 +46,11 @@ class Config:
     height: int = 10
     width: int = 10
     features: str = "bi"
-    methods: str = ",".join(METHODS)
+    methods: str = "second_gauss_newton,natural"
     threads: int = 2
+
+    def __post_init__(self) -> None:
+        check_settings(self, minutes=0)
 
 
 SCALES = {
@@ -62,7 +68,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
 
     def search(name: str, number: int, done: int) -> dict[str, Any]:
         def show(one: Iteration) -> None:
-            progress(done, total, f"{LABELS[name]}, {one.height} rows, {one.lines:,.0f} lines")
+            progress(done, total, f"{look(name).label}, {one.height} rows, {one.lines:,.0f} lines")
 
         return _trained(config, policy, name, seed + number, show)
 
@@ -81,6 +87,7 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "board": [config.height, config.width],
         "features": config.features,
         "seeds": [seed, seed + len(found[names[0]]) - 1],
+        **cut_short(len(found[names[0]]) < config.runs),
     }
 
 
@@ -120,9 +127,10 @@ def _trained(
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
-    """Lines of the Gibbs policy against time, a line a run, and the fresh greedy games.
+    """Lines of the Gibbs policy against time, one curve per run, and the fresh greedy games.
 
-    With lower boards first, on a log scale: lines rise at every change of the board.
+    If training began on lower boards, the scale is logarithmic, because the number of lines jumps
+    whenever the board grows.
     """
     figure, axis = new_figure()
     timed = config.minutes > 0
@@ -131,11 +139,11 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
         for number, one in enumerate(found["runs"]):
             boards.update(one["rows"])
             x = one["seconds"] if timed else range(1, 1 + one["iterations"])
-            label = LABELS[name] if not number else None
-            axis.plot(x, one["lines"], color=COLORS[name], lw=0.8, label=label)
-            axis.plot(x[-1], one["greedy"], ".", color=COLORS[name])
+            label, color = look(name)
+            axis.plot(x, one["lines"], color=color, lw=0.8, label=None if number else label)
+            axis.plot(x[-1], one["greedy"], ".", color=color)
     axis.set_xlabel("seconds" if timed else "iteration")
-    axis.set_ylabel("lines a game (dots: greedy, fresh games)")
+    axis.set_ylabel("lines per game (dots: greedy, fresh games)")
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, practical search")
     if len(boards) > 1:
         axis.set_yscale("log")
@@ -145,20 +153,20 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """Greedy lines on fresh games, mean over runs, least run, paired difference."""
+    """Greedy lines on fresh games: mean over runs, worst run and paired difference."""
     board = "x".join(map(str, results["board"]))
     runs = len(next(iter(results["methods"].values()))["runs"])
     shown = new_table(
         f"Tetris {board}, {results['features']}: greedy lines on fresh games, runs: {runs}",
         "method",
         "mean",
-        "least",
-        "to the first",
+        "worst run",
+        "minus the first",
     )
     first = next(iter(results["methods"]))
     for name, found in results["methods"].items():
         shown.add_row(
-            LABELS[name],
+            look(name).label,
             f"{found['mean']:,.0f} ± {found['stderr']:,.0f}",
             f"{found['least']:,.0f}",
             shown_difference(results["differences"].get(name, {}).get(first)),

@@ -1,4 +1,4 @@
-"""A search on an exact objective, with a clock."""
+"""A search on an exact objective that also records the time."""
 
 import time
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Way:
     """How one search went.
 
     Attributes:
-        objective: At the start and after every iteration.
-        seconds: Of processor time since the start: others may use the machine.
+        objective: The objective at the start and after every iteration.
+        seconds: Processor time since the start. Wall time would include other programs.
         w: The last parameters.
-        refused: Whether it ended because no step was to be had.
+        refused: Whether the search ended because the step rule refused a step.
     """
 
     objective: np.ndarray
@@ -41,16 +41,16 @@ def timed_search(
     *,
     warm: bool = False,
 ) -> Way:
-    """`search` until its iterations are spent or a step is refused.
+    """`search` until all iterations are done or a step is refused.
 
     Args:
-        evaluator: Exact: it refuses the same step again.
-        policy: The policy.
-        w: Where to begin.
-        method: Gives the direction.
-        step: How far to go.
-        iterations: At most this many.
-        warm: Run some iterations first, so that none of the seconds goes into compilation.
+        evaluator: Exact evaluator. With it a refused step would be refused again.
+        policy: Policy to improve.
+        w: Initial parameters.
+        method: The method that gives the direction.
+        step: The step rule that says how far to go.
+        iterations: Maximum number of iterations.
+        warm: Whether to run some iterations first, so that compilation is not timed.
     """
     values, seconds, refused = [], [], False
 

@@ -1,1 +1,1 @@
-"""Everything that is read from or written to disk; it builds no simulator and trains nothing."""
+"""Everything that is read from or written to disk; nothing here builds a simulator or trains."""

@@ -1,4 +1,4 @@
-"""Saved finite-state controllers: JSON that people can read."""
+"""Finite-state controllers saved as JSON that people can read."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ from mdpnewton.policies import FiniteStateController
 from mdpnewton.version import __version__
 
 FORMAT = 1
-BLANK = "(none)"  # the observation before the first action, where there is none
+BLANK = "(none)"  # stands for the missing observation before the first action
 
 
 def observation_labels(pomdp: FinitePOMDP, policy: FiniteStateController) -> list[str]:
-    """The names of all observations that the controller knows, the blank one included."""
+    """The names of all observations that the controller knows, including the blank one."""
     names = list(pomdp.labels("observations"))
     return names + [BLANK] * (policy.n_observations - len(names))
 
@@ -26,7 +26,7 @@ def observation_labels(pomdp: FinitePOMDP, policy: FiniteStateController) -> lis
 def save_controller(
     path: Path, pomdp: FinitePOMDP, policy: FiniteStateController, w: PyTree, about: dict[str, Any]
 ) -> None:
-    """Write a controller: its tables as probabilities, and as logits to go on from."""
+    """Write a controller: its tables as probabilities, and as logits to continue from."""
     tables = policy.tables(w)
     content = {
         "format": FORMAT,
@@ -49,7 +49,7 @@ def load_controller(path: Path) -> tuple[FiniteStateController, PyTree, dict[str
     """The controller that was saved, its parameters and its description.
 
     Raises:
-        ValueError: The file is missing, damaged, or of another format.
+        ValueError: The file is missing, damaged, or has another format.
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such file; name the controller.json of `mdpnewton solve`")

@@ -16,10 +16,10 @@ def write_run(
     """Write a run folder; each file appears whole or not at all.
 
     Args:
-        folder: Where the files go; it is made if it is not there.
-        config: What was asked for; library versions are added.
-        results: What came out.
-        pictures: Contents of further files by their names, as `rendered` gives them.
+        folder: Folder for the files. It is created if it does not exist.
+        config: Settings of the run. Library versions are added to them.
+        results: Results of the run.
+        pictures: Contents of further files by file name, as `rendered` gives them.
 
     Returns:
         The files that were written.
@@ -37,7 +37,7 @@ def write_run(
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, before any computing is done for it."""
+    """Create the folder, before anything is computed for it."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out {folder}: is a file; name a folder")
     try:
@@ -49,7 +49,7 @@ def prepare(folder: Path) -> None:
 
 
 def to_json(content: Any) -> str:
-    """JSON in full precision; numbers that JSON cannot say are an error, never NaN."""
+    """JSON in full precision; numbers that JSON cannot represent raise an error."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 

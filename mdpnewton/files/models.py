@@ -1,4 +1,4 @@
-"""Reading models from .npz files, never unpickling anything."""
+"""Reads models from .npz files without unpickling anything."""
 
 import zipfile
 from pathlib import Path
@@ -27,10 +27,10 @@ Model = tuple[FiniteMDP, Policy, PyTree] | tuple[LinearGaussianMDP, AffineGaussi
 def load_model(path: Path) -> Model:
     """The MDP, the policy and its parameters in a model file.
 
-    A finite MDP has the keys `transition` (S, A, S), `reward` (S, A), `start` (S), `discount`;
-    optional `features` (S, A, n) for a Gibbs policy, without which the policy is a tabular
-    softmax; optional `weights`, zeros by default. A linear-Gaussian model has the arguments of
-    `LinearGaussianMDP`, and `gain`, `offset` and `sigma`.
+    A finite MDP has the keys `transition` (S, A, S), `reward` (S, A), `start` (S) and `discount`.
+    Optional keys are `features` (S, A, n) for a Gibbs policy, without which the policy is a tabular
+    softmax, and `weights`, which are zeros by default. A linear-Gaussian model has the arguments
+    of `LinearGaussianMDP`, and `gain`, `offset` and `sigma`.
     """
     arrays = _arrays(path)
     if set(arrays) & {*PROBLEM, *AFFINE} and "transition" not in arrays:
@@ -50,7 +50,9 @@ def _linear_gaussian(
     numbers = {name: _number(path, arrays, name) for name in NUMBERS if name in arrays}
     if numbers.get("at_end", 0) not in (0, 1):
         raise ValueError(f"{path}: at_end must be true or false, got {numbers['at_end']}")
-    given = {**arrays, **numbers}
+    horizon = numbers["horizon"]  # the file has arrays of any kind
+    whole = {"horizon": int(horizon) if horizon.is_integer() else horizon}
+    given = {**arrays, **numbers, **whole, "at_end": bool(numbers.get("at_end", 0))}
     mdp = LinearGaussianMDP(**{name: given[name] for name in (*PROBLEM, *CHOICES) if name in given})
     policy = AffineGaussian(mdp.n_actions, mdp.n_states)
     return mdp, policy, policy.parameters(*(given[name] for name in AFFINE))

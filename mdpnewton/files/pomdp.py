@@ -1,4 +1,4 @@
-"""Reading and writing .pomdp files, the shipped problems among them."""
+"""Reads and writes .pomdp files, including those that come with the package."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -10,20 +10,21 @@ SUFFIX = ".pomdp"
 
 
 def shipped() -> list[str]:
-    """The names of the problems that the package ships."""
+    """The names of the problems that come with the package."""
     found = (files("mdpnewton.files") / "problems").iterdir()
     return sorted(each.name.removesuffix(SUFFIX) for each in found if each.name.endswith(SUFFIX))
 
 
 def load_pomdp(path: Path | str) -> FinitePOMDP:
-    """The model of a .pomdp file, or of a shipped problem by its name, as "tiger".
+    """The model of a .pomdp file, or of a problem of the package by its name, such as "tiger".
 
     Raises:
-        ValueError: The file is missing, or it is a `POMDPError` with line and column.
+        ValueError: The file is missing, or it is wrong: then the error is a `POMDPError` that
+            gives line and column.
     """
     path = Path(path)
     if path.is_file():
-        # Old files have comments in other encodings; outside of comments only ASCII passes.
+        # Old files have comments in other encodings; outside comments only ASCII is accepted.
         return parse_pomdp(path.read_bytes().decode("utf-8", errors="replace"), str(path))
     if str(path) in shipped():
         resource = files("mdpnewton.files") / "problems" / f"{path}{SUFFIX}"
@@ -34,7 +35,7 @@ def load_pomdp(path: Path | str) -> FinitePOMDP:
 
 
 def save_pomdp(path: Path | str, pomdp: FinitePOMDP, comment: str = "") -> None:
-    """Write a model to a .pomdp file, headed by the lines of a comment."""
+    """Write a model to a .pomdp file that begins with the lines of a comment."""
     path, text = Path(path), format_pomdp(pomdp, comment)
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")

@@ -1,4 +1,4 @@
-"""Saved states: plain data with NumPy arrays in an .npz with its description in JSON, no pickle."""
+"""Saved states: plain data and NumPy arrays in an .npz file described in JSON, without pickle."""
 
 import hashlib
 import io
@@ -13,20 +13,20 @@ import numpy as np
 from mdpnewton.files.folder import write_whole
 from mdpnewton.version import __version__
 
-FORMAT = 2  # of the file; raised when an old file can no longer be read
-ARRAY = "$array"  # in the description, where an array stands: its name in the archive
+FORMAT = 2  # version of the file format; raised when old files can no longer be read
+ARRAY = "$array"  # key in the description that refers to an array by its name in the archive
 KINDS = "biufc"  # types of arrays that need no pickle: booleans and numbers
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Write plain data, whole or not at all.
+    """Write plain data to a file that appears whole or not at all.
 
-    The archive has the arrays, `about` (JSON in which a reference stands for each array) and
+    The archive contains the arrays, `about` (JSON in which a reference stands for each array) and
     `digest`, the SHA-256 of all the others.
 
     Args:
-        path: The file.
-        state: Dictionaries by text, lists, numbers, strings, None and arrays of numbers.
+        path: File to write.
+        state: Dictionaries with text keys, lists, numbers, strings, None and arrays of numbers.
     """
     arrays: dict[str, np.ndarray] = {}
     description = _described(state, "", arrays)
@@ -42,7 +42,7 @@ def load_state(path: Path) -> dict[str, Any]:
     """The plain data that was saved.
 
     Raises:
-        ValueError: The file is missing, damaged, or of another format.
+        ValueError: The file is missing, damaged, or has another format.
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such file; name the folder of `mdpnewton train --out`")
@@ -70,7 +70,7 @@ def load_state(path: Path) -> dict[str, Any]:
 
 
 def _described(data: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
-    """The data as JSON; the arrays in it go to `arrays`, named after their number and place."""
+    """The data as JSON; its arrays go to `arrays`, named after their number and place."""
     if isinstance(data, np.ndarray) and data.dtype.kind in KINDS:
         safe = (letter if letter.isascii() and letter.isalnum() else "_" for letter in place)
         name = f"{len(arrays)}{''.join(safe)}"  # as a file in the archive

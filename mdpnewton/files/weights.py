@@ -7,11 +7,13 @@ FEATURES = ("bi", "dt")
 
 
 def load_weights(path: Path, features: str | None = None) -> tuple[list[float], str]:
-    """The weights of the file, and the features they are for.
+    """The weights in the file, and the features that they belong to.
 
     Args:
-        path: A list of numbers, or an object with `weights` and perhaps `features`.
-        features: What is asked for; None to take what the file says, else "bi".
+        path: JSON file with a list of numbers, or with an object that has `weights` and possibly
+            `features`.
+        features: Features that the weights must belong to. With None the file decides, and "bi" is
+            assumed if it does not say.
     """
     try:
         content = json.loads(path.read_text())

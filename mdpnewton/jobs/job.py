@@ -60,5 +60,6 @@ def gathered(work: Work, do: Callable[[Sequence[Job]], Results]) -> dict[str, An
         try:
             jobs = next(work) if found is None else work.send(found)
         except StopIteration as end:
-            return end.value
+            results: dict[str, Any] = end.value
+            return results
         found = do(jobs)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import number
 from mdpnewton.curvature import curvature
 from mdpnewton.hessian import score_table
 from mdpnewton.methods.abstract import Method, Situation
@@ -24,6 +25,9 @@ class Compatible(Method):
     """
 
     ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        number("Compatible", "ridge", self.ridge, least=0)
 
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""

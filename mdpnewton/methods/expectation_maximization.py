@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from mdpnewton.checks import flag, number, whole
 from mdpnewton.curvature import curvature
 from mdpnewton.methods.abstract import Method, Situation
 from mdpnewton.methods.bound import bound_maximum
@@ -21,15 +22,21 @@ class ExpectationMaximization(Method):
     surrogate from `w`.
 
     Attributes:
-        closed_form: Use the policy's closed form if it has one.
+        closed_form: Whether to use the policy's closed form, if it has one.
         tolerance: Norm of the surrogate's gradient, relative to that at `w`, at which the
             numeric search stops.
-        iterations: At most this many steps of it.
+        iterations: Largest number of steps of the numeric search.
     """
 
     closed_form: bool = True
     tolerance: float = 1e-10
     iterations: int = 200
+
+    def __check_init__(self) -> None:
+        call = "ExpectationMaximization"
+        flag(call, "closed_form", self.closed_form)
+        number(call, "tolerance", self.tolerance, least=0)
+        whole(call, "iterations", self.iterations, 1)
 
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from mdpnewton.checks import instance, number
 from mdpnewton.methods.abstract import Method, Situation
 from mdpnewton.solve import SolveReport
 
@@ -16,12 +17,16 @@ class Guarded(Method):
     solver says so. Neither the second Gauss-Newton method nor EM can do that: they need none.
 
     Attributes:
-        method: Gives the direction.
-        size: The step that is going to be taken.
+        method: Method that gives the direction.
+        size: Size of the step that is going to be taken, above 0.
     """
 
     method: Method
     size: float = 1.0
+
+    def __check_init__(self) -> None:
+        instance("Guarded", "method", self.method, Method, "pass a method, as `Steepest()`")
+        number("Guarded", "size", self.size, above=0)
 
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""

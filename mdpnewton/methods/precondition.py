@@ -7,9 +7,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import PyTree
 
+from mdpnewton.checks import choice, instance, number, refuse
 from mdpnewton.curvature import curvature
 from mdpnewton.evaluation import WeightedPairs
-from mdpnewton.forms import Form
+from mdpnewton.forms import FORMS, Form, form_named
 from mdpnewton.hessian import DifferencedHessian, policy_hessian
 from mdpnewton.methods.abstract import Method, Situation
 from mdpnewton.solve import Dense, Operator, Solver, SolveReport
@@ -29,6 +30,9 @@ class TightOffset(eqx.Module):
 
     margin: float = 0.2
 
+    def __check_init__(self) -> None:
+        number("TightOffset", "margin", self.margin, least=0)
+
     def damping(self, evaluation: WeightedPairs) -> float:
         r"""$\lambda = -\min V + \text{margin} (\max V - \min V)$."""
         if evaluation.state_value is None:
@@ -42,19 +46,32 @@ class TightOffset(eqx.Module):
 
 
 class Precondition(Method):
-    r"""$d = -C^{-1}\nabla U$, eq. (9), with C a row of `FORMS` or the full Hessian.
+    r"""$d = M^{-1}\nabla U$ with $M = \pm C + \lambda G$: eq. (9), C a form or the full Hessian.
+
+    The form says which sign makes d ascend, see `Form.positive`; for the Hessian it is minus.
 
     Attributes:
-        curvature: A name in `FORMS`; "hessian" for the exact Hessian of a finite MDP;
+        curvature: A name in `FORMS`, or a `Form`; "hessian" for the exact Hessian of a finite MDP;
             "differenced_hessian" for Appendix B.3's differences of gradients, eq. (61).
-        solver: Solves $-C d = \nabla U$, eq. (55).
-        fisher_damping: $\lambda$ in $-C + \lambda G$. For C = H2 this is what adding
-            $\lambda(1-\gamma)$ to every reward would do. A number, or `TightOffset()`.
+        solver: Solves $M d = \nabla U$, eq. (55).
+        fisher_damping: $\lambda$, the multiple of the Fisher matrix that is added: any finite
+            number, or `TightOffset()`. For C = H2 it does what adding $\lambda(1-\gamma)$ to every
+            reward would do.
     """
 
     curvature: str | Form
     solver: Solver = Dense()
     fisher_damping: float | TightOffset = 0.0
+
+    def __check_init__(self) -> None:
+        call = "Precondition"
+        if not isinstance(self.curvature, Form):
+            choice(call, "curvature", self.curvature, (*FORMS, "hessian", "differenced_hessian"))
+        instance(call, "solver", self.solver, Solver, "pass a solver such as `Dense()`")
+        if not isinstance(self.fisher_damping, TightOffset):
+            number(call, "fisher_damping", self.fisher_damping)
+        if self.curvature == "differenced_hessian" and self.fisher_damping:
+            refuse(call, "fisher_damping", "must be 0 for 'differenced_hessian'; use 'hessian'")
 
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
@@ -67,24 +84,24 @@ class Precondition(Method):
         return given.damping(at.pairs) if isinstance(given, TightOffset) else given
 
     def operator(self, at: Situation) -> Operator:
-        """The matrix that is solved with, -C plus the damping."""
+        """The matrix that is solved with, M."""
         arguments = (at.policy, at.w, at.evaluation)
+        fisher = "fisher"
         if self.curvature == "differenced_hessian":
             if at.evaluator is None:
                 raise ValueError(
                     "`direction(method='hessian_free_newton')` evaluates the gradient anew beside "
                     "`w`; pass `evaluator=...`."
                 )
-            if self.fisher_damping:
-                raise ValueError("`Precondition('differenced_hessian')` takes no Fisher damping.")
             return DifferencedHessian(at.policy, at.w, at.gradient, at.evaluator, at.key)
         if self.curvature == "hessian":
-            negated: Any = -policy_hessian(at.policy, at.w, at.pairs)
+            wanted: Any = -policy_hessian(at.policy, at.w, at.pairs)
         else:
-            positive = self.curvature in ("fisher", "fisher_score", "generalized_fisher")
-            negated = curvature(*arguments, self.curvature) * (1.0 if positive else -1.0)
+            form = form_named("Precondition", self.curvature)
+            wanted = curvature(*arguments, self.curvature) * (1.0 if form.positive else -1.0)
+            fisher = "generalized_fisher" if form.output else "fisher"
         damping = self.damping(at)
         if damping:
-            fisher = "generalized_fisher" if self.curvature == "generalized" else "fisher"
-            negated = negated + damping * curvature(*arguments, fisher)
-        return negated
+            wanted = wanted + damping * curvature(*arguments, fisher)
+        operator: Operator = wanted
+        return operator

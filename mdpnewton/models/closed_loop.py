@@ -1,4 +1,4 @@
-"""The Markov chain that a policy makes of a finite MDP, and its two linear solves."""
+"""The Markov chain of a finite MDP under a policy, and its two linear solves."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -13,7 +13,7 @@ from scipy.sparse import linalg as sparse_linalg
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.threads import threads_for
 
-DIRECT_FILL = 2e8  # entries of a banded LU factor that "auto" still accepts
+DIRECT_FILL = 2e8  # most entries of a banded LU factor that "auto" accepts
 ITERATIVE_TOLERANCE = 1e-13
 RESTARTS = 5
 
@@ -21,13 +21,13 @@ RESTARTS = 5
 class ClosedLoop:
     r"""Values and occupancies of a finite MDP under action probabilities.
 
-    With $P_\pi(s'|s) = \sum_a \pi(a|s) P(s'|s,a)$, everything is a solve with
-    $I - \gamma P_\pi$ (values look forward) or its transpose (occupancies look back). The
-    matrix is factorised once; nothing of size S x S is formed for a sparse MDP.
+    With $P_\pi(s'|s) = \sum_a \pi(a|s) P(s'|s,a)$, every quantity is a solve with
+    $I - \gamma P_\pi$ (values look forward) or its transpose (occupancies look back). The matrix is
+    factorised once; nothing of size S x S is formed for a sparse MDP.
 
     Args:
         mdp: The problem.
-        probabilities: $\pi(a|s)$, shape (S, A).
+        probabilities: Action probabilities $\pi(a|s)$, shape (S, A).
     """
 
     def __init__(self, mdp: FiniteMDP, probabilities: np.ndarray):
@@ -47,12 +47,14 @@ class ClosedLoop:
     @cached_property
     def advantage(self) -> np.ndarray:
         """A(s, a) = Q(s, a) - V(s), shape (S, A)."""
-        return self.action_value - self.value[:, None]
+        found: np.ndarray = self.action_value - self.value[:, None]
+        return found
 
     @cached_property
     def occupancy(self) -> np.ndarray:
         """Discounted visits p_gamma(s, a), eq. (7), shape (S, A)."""
-        return self.visits(self.mdp.start)[:, None] * self.probabilities
+        found: np.ndarray = self.visits(self.mdp.start)[:, None] * self.probabilities
+        return found
 
     @property
     def objective(self) -> float:
@@ -68,9 +70,9 @@ class ClosedLoop:
         return self._solve(x, True)
 
     def flow(self, x: np.ndarray) -> np.ndarray:
-        """What pairs with `x` (S, A, ...) send to each next state, (S, ...)."""
+        """Sum of `x` (S, A, ...) that pairs send to each next state, shape (S, ...)."""
         with threads_for(2.0 * self.mdp.n_states * x.size):
-            product = self.mdp.transition_matrix.T @ x.reshape(self.mdp.reward.size, -1)
+            product: np.ndarray = self.mdp.transition_matrix.T @ x.reshape(self.mdp.reward.size, -1)
         return product.reshape(self.mdp.n_states, *x.shape[2:])
 
     @cached_property
@@ -99,15 +101,16 @@ class ClosedLoop:
 
             def solve(x: np.ndarray, transposed: bool) -> np.ndarray:
                 with threads_for(2.0 * len(system) * x.size):
-                    return scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+                    solved: np.ndarray = scipy.linalg.lu_solve(factor, x, trans=int(transposed))
+                return solved
 
             return solve
         hubs = _hubs(system)
         if self.mdp.linear_solver == "direct" or (
             self.mdp.linear_solver == "auto" and _banded_fill(system, hubs) <= DIRECT_FILL
         ):
-            # Rows are diagonally dominant, so that no pivoting is needed and the order may be
-            # one for symmetric patterns: on grids 40 % less fill. Hubs would make it slow.
+            # Rows are diagonally dominant, so that no pivoting is needed and the order may be one
+            # for symmetric patterns, with 40 % less fill on grids. Hubs would make it slow.
             symmetric = not hubs.any()
             direct = sparse_linalg.splu(
                 sparse.csc_array(system),
@@ -120,21 +123,22 @@ class ClosedLoop:
 
 
 def _hubs(system: Any) -> np.ndarray:
-    """States that so many others lead to, such as one to restart from, that no band has them."""
+    """States with so many predecessors, such as a restart state, that no band contains them."""
     n_states = system.shape[0]
-    return np.bincount(system.indices, minlength=n_states) > 10 * n_states**0.5
+    hubs: np.ndarray = np.bincount(system.indices, minlength=n_states) > 10 * n_states**0.5
+    return hubs
 
 
 def _banded_fill(system: Any, hubs: np.ndarray) -> float:
-    """Entries of an LU factor inside the band that reverse Cuthill-McKee finds, and of hubs."""
-    filled = 2.0 * hubs.sum() * len(hubs)
+    """Number of entries of an LU factor in the band of reverse Cuthill-McKee, and in the hubs."""
+    filled = 2.0 * int(hubs.sum()) * len(hubs)
     system = system[~hubs][:, ~hubs] if hubs.any() else system
     order = csgraph.reverse_cuthill_mckee(sparse.csr_array(system), symmetric_mode=False)
     position = np.empty_like(order)
     position[order] = np.arange(len(order), dtype=order.dtype)
     entries = system.tocoo()
     bandwidth = np.abs(position[entries.row].astype(int) - position[entries.col]).max(initial=0)
-    return filled + 2.0 * (bandwidth + 1) * len(order)
+    return filled + 2.0 * (int(bandwidth) + 1) * len(order)
 
 
 def _iterate(system: Any, x: np.ndarray) -> np.ndarray:
@@ -144,8 +148,9 @@ def _iterate(system: Any, x: np.ndarray) -> np.ndarray:
         size = np.linalg.norm(column)
         y, rest = np.zeros_like(column), column
         for _ in range(RESTARTS):
-            # From zero BiCGSTAB breaks down when all reward is in one absorbing state; a sweep
-            # of value iteration, y + rest, is a better start, and restarts mend breakdowns.
+            # Started at zero, BiCGSTAB breaks down when all reward is in one absorbing state; a
+            # sweep of value iteration, y + rest, is a better start, and restarts recover from
+            # breakdowns.
             y, failed = sparse_linalg.bicgstab(
                 system, column, x0=y + rest, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
             )

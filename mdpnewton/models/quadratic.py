@@ -1,4 +1,4 @@
-"""Linear dynamics with quadratic costs for ever, discounted: control that has a known answer."""
+"""Linear dynamics with quadratic costs, discounted for ever: control with a known optimum."""
 
 from typing import Any
 
@@ -8,25 +8,28 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from mdpnewton.models.linear_gaussian import check_covariance, check_fit
+from mdpnewton.checks import number
+from mdpnewton.models.checks import check_covariance, finite_array
+
+CALL = "QuadraticMDP"
 
 
 class QuadraticMDP(eqx.Module):
     r"""$s_{t+1} = A s_t + B a_t + N(0, W)$ with the reward $-s^\top Q s - a^\top R a$.
 
-    The policies that matter have means affine in the state, $a = [K|m]\,x$ with x = (s, 1). One
-    of them is evaluated exactly if $\gamma\rho(A + BK)^2 < 1$; then its expected cost to go is
-    $x^\top P x$ plus a constant. The best of all is $a = K^* s$, whatever noise and start.
+    The policies of interest have means affine in the state, $a = [K|m]\,x$ with x = (s, 1). Such a
+    policy is evaluated exactly if $\gamma\rho(A + BK)^2 < 1$; its expected cost to go is then
+    $x^\top P x$ plus a constant. The best of all is $a = K^* s$, whatever the noise and the start.
 
     Attributes:
-        A: Shape (d, d).
-        B: Shape (d, k).
-        state_cost: Q, shape (d, d), positive semidefinite.
-        action_cost: R, shape (k, k), positive definite.
-        noise: W, shape (d, d), positive semidefinite.
-        start_mean: Of the first state, shape (d,).
-        start_covariance: Of the first state, shape (d, d), positive semidefinite.
-        discount: gamma, within (0, 1).
+        A: Matrix that maps the state to the next state, shape (d, d).
+        B: Matrix that maps the action to the next state, shape (d, k).
+        state_cost: Matrix Q of the state's cost, shape (d, d), positive semidefinite.
+        action_cost: Matrix R of the action's cost, shape (k, k), positive definite.
+        noise: Covariance W of the noise, shape (d, d), positive semidefinite.
+        start_mean: Mean of the first state, shape (d,).
+        start_covariance: Covariance of the first state, shape (d, d), positive semidefinite.
+        discount: Discount factor gamma, within (0, 1).
     """
 
     A: Float[Array, "d d"]
@@ -49,13 +52,7 @@ class QuadraticMDP(eqx.Module):
         start_covariance: Any,
         discount: float,
     ):
-        A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
-        for name, array in (("A", A), ("B", B)):
-            if array.ndim != 2 or array.size == 0:
-                raise ValueError(
-                    f"`QuadraticMDP({name}=...)` needs 2 dimensions, none of them empty, got shape "
-                    f"{array.shape}."
-                )
+        A, B = finite_array(CALL, "A", A, 2), finite_array(CALL, "B", B, 2)
         d, k = A.shape[0], B.shape[1]
         given = {
             "A": (A, (d, d)),
@@ -66,19 +63,13 @@ class QuadraticMDP(eqx.Module):
             "start_mean": (start_mean, (d,)),
             "start_covariance": (start_covariance, (d, d)),
         }
-        arrays = {name: (np.asarray(x, dtype=float), shape) for name, (x, shape) in given.items()}
-        check_fit("QuadraticMDP", arrays, f"A {A.shape} and B {B.shape}")
-        for name, (array, _) in arrays.items():
+        fits = f"to fit A {A.shape} and B {B.shape}"
+        for name, (value, shape) in given.items():
+            array = finite_array(CALL, name, value, len(shape), shape=shape, fits=fits)
             if name in ("state_cost", "action_cost", "noise", "start_covariance"):
-                where = f"QuadraticMDP({name}=...)"
-                check_covariance(where, array, definite=name == "action_cost")
+                check_covariance(CALL, name, array, definite=name == "action_cost")
             setattr(self, name, jnp.asarray(array))
-        if not 0 < discount < 1:
-            raise ValueError(
-                f"`QuadraticMDP(discount=...)` must be within (0, 1), got {discount}; costs "
-                f"without end need one below 1."
-            )
-        self.discount = float(discount)
+        self.discount = number(CALL, "discount", discount, above=0, below=1)
 
     @property
     def n_states(self) -> int:
@@ -91,11 +82,14 @@ class QuadraticMDP(eqx.Module):
         return self.B.shape[1]
 
     def reward(self, state: Float[Array, " d"], action: Float[Array, " k"]) -> Float[Array, ""]:
-        """r(s, a) of one step: minus the cost."""
+        """Reward r(s, a) of one step: minus the cost."""
         return -(state @ self.state_cost @ state + action @ self.action_cost @ action)
 
     def growth(self, gain: Any) -> float:
-        r"""$\gamma\rho(A + BK)^2$: below 1 the expected cost is finite; infinite if K is not."""
+        r"""$\gamma\rho(A + BK)^2$, or infinity if K is not finite.
+
+        The expected cost is finite if this is below 1.
+        """
         with np.errstate(all="ignore"):
             loop = self.closed_loop(self._affine(gain))[:-1, :-1]
             if not np.isfinite(loop).all():
@@ -103,9 +97,10 @@ class QuadraticMDP(eqx.Module):
             return float(self.discount * np.abs(np.linalg.eigvals(loop)).max() ** 2)
 
     def cost_to_go(self, gain: Any) -> np.ndarray:
-        r"""P of $a = [K|m]\,x$, with which the cost from s on is $x^\top P x$ plus a constant.
+        r"""P under $a = [K|m]\,x$, for which the cost from s on is $x^\top P x$ plus a constant.
 
-        $P = Q_x + [K|m]^\top R\,[K|m] + \gamma L^\top P L$, L the closed loop of x = (s, 1).
+        It satisfies $P = Q_x + [K|m]^\top R\,[K|m] + \gamma L^\top P L$ with L the closed loop of
+        x.
 
         Args:
             gain: K, shape (k, d), or [K | m], shape (k, d + 1).
@@ -124,13 +119,15 @@ class QuadraticMDP(eqx.Module):
     def action_curvature(self, cost_to_go: np.ndarray) -> np.ndarray:
         r"""$G = R + \gamma B^\top P B$: half the Hessian of -Q(s, a) in the action."""
         B = np.asarray(self.B)
-        return np.asarray(self.action_cost) + self.discount * B.T @ cost_to_go[:-1, :-1] @ B
+        later = self.discount * B.T @ cost_to_go[:-1, :-1] @ B
+        found: np.ndarray = np.asarray(self.action_cost) + later
+        return found
 
     def improved(self, gain: Any) -> np.ndarray:
-        r"""One step of policy iteration: $-G^{-1}\gamma B^\top P A$, greedy for the cost to go.
+        r"""One step of policy iteration, greedy for the cost to go: $-G^{-1}\gamma B^\top P A$.
 
         Args:
-            gain: K, shape (k, d), or [K | m], shape (k, d + 1); the answer has the same shape.
+            gain: K, shape (k, d), or [K | m], shape (k, d + 1); the result has the same shape.
         """
         gain = np.asarray(gain, dtype=float)
         P = self.cost_to_go(gain)
@@ -140,7 +137,7 @@ class QuadraticMDP(eqx.Module):
     def optimal_gain(self) -> np.ndarray:
         r"""$K^*$, shape (k, d), by the Riccati equation of $\sqrt\gamma A$ and $\sqrt\gamma B$.
 
-        The best of the gains with `growth` below 1.
+        It is the best of the gains with `growth` below 1.
         """
         root = self.discount**0.5
         A, B, Q, R = (
@@ -154,13 +151,13 @@ class QuadraticMDP(eqx.Module):
         if not self.growth(gain) < 1:
             raise ValueError(
                 "`QuadraticMDP.optimal_gain()` found no stabilising solution of the Riccati "
-                "equation: some motion that grows by more than discount ** -0.5 a step cannot be "
-                "controlled, or some on that limit costs nothing."
+                "equation: some motion that grows by more than discount ** -0.5 per step cannot "
+                "be controlled, or some on that limit costs nothing."
             )
         return gain
 
     def closed_loop(self, gain: Any) -> np.ndarray:
-        r"""L of $E x_{t+1} = L x_t$, shape (d + 1, d + 1), under $a = [K|m]\,x$."""
+        r"""The matrix L in $E x_{t+1} = L x_t$ under $a = [K|m]\,x$, shape (d + 1, d + 1)."""
         d = self.n_states
         loop = np.eye(d + 1)
         loop[:d, :d] = np.asarray(self.A)
@@ -175,7 +172,7 @@ class QuadraticMDP(eqx.Module):
         return moments
 
     def _affine(self, gain: Any) -> np.ndarray:
-        """[K | m], with m = 0 for a K alone."""
+        """[K | m], with m = 0 if K alone is given."""
         gain = np.asarray(gain, dtype=float)
         d, k = self.n_states, self.n_actions
         if gain.shape not in ((k, d), (k, d + 1)):
@@ -189,8 +186,8 @@ class QuadraticMDP(eqx.Module):
 def power_sum(M: np.ndarray, X: np.ndarray) -> np.ndarray:
     r"""$\sum_t M^t X (M^\top)^t$, which solves $Y = X + M Y M^\top$ if $\rho(M) < 1$.
 
-    By doubling: each round sums twice as many terms. Nothing is subtracted, so sums of positive
-    semidefinite matrices stay so.
+    It is computed by doubling: each round sums twice as many terms. Nothing is subtracted, so that
+    sums of positive semidefinite matrices stay positive semidefinite.
     """
     total = X
     for _ in range(100):

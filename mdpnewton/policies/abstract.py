@@ -11,7 +11,7 @@ from mdpnewton.evaluation import WeightedPairs
 
 
 class Policy(eqx.Module):
-    r"""A distribution over actions, differentiable in its parameters `w`, any PyTree.
+    r"""A distribution over actions, differentiable in its parameters `w`, which may be any PyTree.
 
     A subclass declares three facts, which `check_policy` verifies:
 
@@ -54,10 +54,10 @@ class Policy(eqx.Module):
         return jax.vmap(by_action, in_axes=(None, 0, 0))(w, states, actions)
 
     def outputs(self, w: PyTree, state: Any) -> Float[Array, " outputs"]:
-        """What the parameters decide in a state: logits, or mean and log sigma.
+        """What the parameters determine in a state: logits, or mean and log sigma.
 
-        `log_prob` depends on `w` only through them. The generalised Gauss-Newton matrix asks
-        for them and for `output_fisher`.
+        `log_prob` depends on `w` only through the outputs. The generalised Gauss-Newton matrix
+        needs them and `output_fisher`.
         """
         raise ValueError(_no_outputs(self, "outputs"))
 
@@ -75,37 +75,37 @@ class Policy(eqx.Module):
         )
 
     def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar | None:
-        r"""$KL(\pi_w(\cdot|s) \,\|\, \pi_v(\cdot|s))$, or None without a closed form."""
+        r"""$KL(\pi_w(\cdot|s) \,\|\, \pi_v(\cdot|s))$, or None if it has no closed form."""
         return None
 
     @property
     def independent_axes(self) -> int:
-        """How many leading axes of every leaf of `w` number blocks that never meet.
+        """Number of leading axes of every leaf of `w` that number independent blocks.
 
-        1 for a table of rows of which a state uses one: then H2 is block-diagonal over the
-        rows, Appendix B.2, and costs no more products than one row has entries. 0: each
-        leaf is one block.
+        It is 1 for a table of which a state uses one row: H2 is then block-diagonal over the rows,
+        Appendix B.2, and costs no more products than one row has entries. It is 0 if each leaf is
+        one block.
         """
         return 0
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> PyTree | None:
         r"""The diagonal of $\sum_i c_i \nabla\nabla^\top\log\pi_i$, shaped like `w`.
 
-        In O(pairs x parameters), Section 4.1.1. None, as for a network, where only products
-        with the matrix are to be had.
+        It takes O(pairs x parameters), Section 4.1.1. None where only products with the matrix are
+        available, as for a network.
 
         Args:
             w: The parameters.
-            states: n states.
-            actions: k actions for each of them.
-            weights: $c_i$, one number for each of these pairs.
+            states: The n states.
+            actions: The actions, k per state.
+            weights: The weights $c_i$, one number per pair.
         """
         return None
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
-        """Argmax over v of sum_i value_i log pi_i(v), eq. (16), or None if only numeric."""
+        """Argmax over v of sum_i value_i log pi_i(v), eq. (16), or None if it is only numeric."""
         return None
 
 

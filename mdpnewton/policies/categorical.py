@@ -1,4 +1,4 @@
-"""Policies over finitely many actions, by their logits."""
+"""Policies over finitely many actions, given by their logits."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -7,10 +7,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import flag, instance, refuse, whole
 from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.models.checks import finite_array
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies.abstract import Policy
 
@@ -20,9 +21,9 @@ class Categorical(Policy):
 
     @abstractmethod
     def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
-        """One unnormalised log-probability an action."""
+        """Unnormalised log-probabilities, one per action."""
 
-    def log_prob(self, w: PyTree, state: Any, action: Int[Array, ""]) -> Scalar:
+    def log_prob(self, w: PyTree, state: Any, action: int | Int[Array, ""]) -> Scalar:
         """log pi(action | state; w)."""
         return jax.nn.log_softmax(self.logits(w, state))[action]
 
@@ -42,7 +43,7 @@ class Categorical(Policy):
         return pi * (u - pi @ u)
 
     def mode(self, w: PyTree, state: Any) -> Int[Array, ""]:
-        """The action of the largest logit."""
+        """The action with the largest logit."""
         return jnp.argmax(self.logits(w, state))
 
     def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar:
@@ -56,9 +57,9 @@ class Gibbs(Categorical):
     r"""$\pi(a|s;w) \propto \exp(w^\top\phi(s,a))$, Section 3.1.
 
     Attributes:
-        features: $\phi$: an array of shape (S, A, n) for states 0..S-1, or a function of the
-            state that returns shape (A, n).
-        n_features: n, needed only when `features` is a function.
+        features: Features $\phi$: an array of shape (S, A, n) for states 0..S-1, or a function of
+            the state that returns shape (A, n).
+        n_features: Number n of features; needed only if `features` is a function.
     """
 
     features: Float[Array, "states actions n"] | Callable[[Any], Float[Array, "actions n"]]
@@ -70,24 +71,18 @@ class Gibbs(Categorical):
     def __init__(self, features: Any, n_features: int | None = None):
         if callable(features):
             if n_features is None:
-                raise ValueError(
-                    "`Gibbs(features)` with a function needs the length of a feature vector: "
-                    "`Gibbs(features, n_features=...)`."
-                )
-            self.features, self.n_features = features, n_features
+                refuse("Gibbs", "n_features", "is needed with a function; pass its vectors' length")
+            self.features, self.n_features = features, whole("Gibbs", "n_features", n_features, 1)
             return
-        table = np.asarray(features, dtype=float)
-        if table.ndim != 3 or table.size == 0:
-            raise ValueError(
-                f"`Gibbs(features)` needs shape (states, actions, features), got {table.shape}."
-            )
-        if not np.isfinite(table).all():
-            raise ValueError("`Gibbs(features)` must be finite, but has NaN or infinite entries.")
+        table = finite_array("Gibbs", "features", features, 3, letters="(states, actions, n)")
+        if n_features not in (None, table.shape[2]):
+            rule = f"must be {table.shape[2]}, the last axis of `features`, or left out"
+            refuse("Gibbs", "n_features", f"{rule}, got {n_features!r}")
         self.features, self.n_features = jnp.asarray(table), table.shape[2]
 
     @property
     def table_shape(self) -> tuple[int, int] | None:
-        """(S, A) when the features are a table."""
+        """(S, A) if the features are a table."""
         return None if callable(self.features) else (self.features.shape[0], self.features.shape[1])
 
     def logits(self, w: Float[Array, " n"], state: Any) -> Float[Array, " actions"]:
@@ -96,14 +91,14 @@ class Gibbs(Categorical):
         return phi @ w
 
     def log_probs(self, w: PyTree, states: PyTree, actions: PyTree) -> Float[Array, "n k"]:
-        """See `Policy`. Asked for a whole table of states, it multiplies before it looks up."""
+        """See `Policy`. For a whole table of states it multiplies before it looks up."""
         if callable(self.features) or states.shape[0] < self.features.shape[0]:
             return super().log_probs(w, states, actions)
-        logits = (self.features @ w)[states]  # to look up first would copy the features
+        logits = (self.features @ w)[states]  # looking up first would copy the features
         return jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, " n"]:
         """Minus the variance of each feature, whatever the action."""
 
@@ -123,11 +118,11 @@ class TabularSoftmax(Categorical):
     """A softmax with its own logits in every state: the richest policy, Theorem 6.
 
     Attributes:
-        n_states: S.
-        n_actions: A.
-        reduced: Fix the last action's logit at zero, so that `w` has shape (S, A - 1) and H2
-            is not singular. Otherwise `w` is (S, A) and adding a constant to a row changes
-            nothing: solves then return the step of least norm, and say "singular".
+        n_states: Number S of states.
+        n_actions: Number A of actions.
+        reduced: Whether the last action's logit is fixed at zero, so that `w` has shape (S, A - 1)
+            and H2 is not singular. Otherwise `w` is (S, A), and adding a constant to a row changes
+            nothing: solves then return the step of least norm, and report "singular".
     """
 
     n_states: int = eqx.field(static=True)
@@ -137,6 +132,14 @@ class TabularSoftmax(Categorical):
     blockwise_log_concave = True
     constant_curvature = True
 
+    def __check_init__(self) -> None:
+        call, reduced = "TabularSoftmax", flag("TabularSoftmax", "reduced", self.reduced)
+        whole(call, "n_states", self.n_states, 1)
+        whole(call, "n_actions", self.n_actions, 1)
+        if reduced and self.n_actions == 1:
+            rule = "must be at least 2 with `reduced=True`, which leaves one action no parameter"
+            refuse(call, "n_actions", f"{rule}, got 1; pass `reduced=False`")
+
     @property
     def table_shape(self) -> tuple[int, int]:
         """(S, A)."""
@@ -144,7 +147,7 @@ class TabularSoftmax(Categorical):
 
     @property
     def independent_axes(self) -> int:
-        """1: the rows of two states never meet."""
+        """1: every state has a row of its own."""
         return 1
 
     def logits(self, w: Float[Array, "states k"], state: Any) -> Float[Array, " actions"]:
@@ -152,7 +155,7 @@ class TabularSoftmax(Categorical):
         return jnp.append(w[state], 0.0) if self.reduced else w[state]
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "states k"]:
         r"""$-\pi (1 - \pi)$ in the row of the state, whatever the action."""
         pi = jax.nn.softmax(jax.vmap(self.logits, (None, 0))(w, jnp.arange(self.n_states)))
@@ -164,7 +167,7 @@ class TabularSoftmax(Categorical):
         return jnp.zeros((self.n_states, self.n_actions - self.reduced))
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
-        """log of the value weights, row by row, where they are all positive."""
+        """Logarithm of the value weights, row by row, if all of them are positive."""
         listed = jnp.arange(self.n_actions)
         if not (pairs.complete and pairs.value.shape == self.table_shape):
             return None
@@ -177,19 +180,19 @@ class TabularSoftmax(Categorical):
 
 
 def gibbs_over_successors(mdp: FiniteMDP, state_features: Any) -> Gibbs:
-    r"""Gibbs policy that looks one step ahead: $\pi(a|s;w) \propto \exp(w^\top\phi(s'))$.
+    r"""A Gibbs policy that looks one step ahead: $\pi(a|s;w) \propto \exp(w^\top\phi(s'))$.
 
-    The policy of the mazes of Section 3.3. Where the successor $s'$ is random, its expected
+    This is the policy of the mazes of Section 3.3. Where the successor $s'$ is random, its expected
     features $E[\phi(s')|s,a]$ take its place.
 
     Args:
-        mdp: Gives the successors.
-        state_features: $\phi$, shape (S, n).
+        mdp: The problem, which gives the successors.
+        state_features: Features $\phi$ of the states, shape (S, n).
     """
-    features = np.asarray(state_features, dtype=float)
-    if features.ndim != 2 or features.shape[0] != mdp.n_states:
-        raise ValueError(
-            f"`gibbs_over_successors(state_features=...)` needs shape ({mdp.n_states}, n), one "
-            f"row a state, got {features.shape}."
-        )
+    call = "gibbs_over_successors"
+    instance(call, "mdp", mdp, FiniteMDP, "it lists the successors")
+    features = finite_array(call, "state_features", state_features, 2, letters="(states, n)")
+    if len(features) != mdp.n_states:
+        needed = f"needs shape ({mdp.n_states}, n), one row per state"
+        refuse(call, "state_features", f"{needed}, got {features.shape}")
     return Gibbs(mdp.expected_next(features))

@@ -1,4 +1,4 @@
-"""Does a policy keep what it declares? Verified by finite differences."""
+"""Verifies by finite differences that a policy keeps what it declares."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,19 +10,23 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
+from mdpnewton.checks import flag, instance, number, whole
 from mdpnewton.policies.abstract import Policy
 
 
 @dataclass(frozen=True)
 class PolicyCheck:
-    """What `check_policy` found.
+    """Result of `check_policy`.
 
     Attributes:
-        problems: One sentence for each claim that does not hold; empty if all hold.
+        problems: One sentence per claim that does not hold; empty if all hold.
         score_error: Largest relative difference between score and finite differences.
-        hessian_error: The same for the Hessian of the log-policy.
-        largest_eigenvalue: Of that Hessian; not positive for a log-concave policy.
-        largest_block_eigenvalue: Over its diagonal blocks, one for each leaf of `w`.
+        hessian_error: Largest relative difference between the Hessian of the log-policy and finite
+            differences.
+        largest_eigenvalue: Largest eigenvalue of that Hessian, relative to its largest entry; not
+            positive for a log-concave policy.
+        largest_block_eigenvalue: Largest eigenvalue of its diagonal blocks, one per leaf of `w`,
+            relative to the same entry.
         curvature_spread: Largest relative change of the Hessian between two actions.
     """
 
@@ -51,20 +55,28 @@ def check_policy(
     tolerance: float = 1e-5,
     throw: bool = False,
 ) -> PolicyCheck:
-    """Score, Hessian and declared claims of a policy, compared with finite differences.
+    """Compare score, Hessian and declared claims of a policy with finite differences.
 
     Args:
-        policy: Yours: `log_prob`, `sample`, and the three declarations of `Policy`.
+        policy: Policy with `log_prob`, `sample`, and the three declarations of `Policy`.
         w: Parameters about which to check.
-        states: Some states, leading axis for their number.
-        key: Draws the points, and actions where `n_actions` is not given.
-        n_actions: For finitely many actions 0..n-1: all are checked, and that their
-            probabilities sum to one. Otherwise four actions a state are sampled.
-        points: How many parameter vectors about `w`, the first being `w` itself.
-        spread: Standard deviation of the others.
+        states: Some states, stacked along a leading axis.
+        key: Random key for the points, and for the actions if `n_actions` is not given.
+        n_actions: Number n of actions, if there are finitely many: all of 0..n-1 are checked, and
+            that their probabilities sum to one. Otherwise four actions per state are sampled.
+        points: Number of parameter vectors about `w`, the first being `w` itself.
+        spread: Standard deviation of the others about `w`.
         tolerance: Relative difference that still counts as agreement.
-        throw: Raise `ValueError` with the problems instead of returning them.
+        throw: Whether to raise `ValueError` with the problems instead of returning them.
     """
+    call = "check_policy"
+    instance(call, "policy", policy, Policy, "subclass `mdpnewton.Policy`")
+    if n_actions is not None:
+        whole(call, "n_actions", n_actions, 1)
+    whole(call, "points", points, 1)
+    number(call, "spread", spread, least=0)
+    number(call, "tolerance", tolerance, above=0)
+    flag(call, "throw", throw)
     key = jax.random.key(0) if key is None else key
     flat, unravel = ravel_pytree(w)
     move_key, action_key = jax.random.split(key)

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from mdpnewton.checks import number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.categorical import Categorical
 
 
 class Tables(NamedTuple):
-    """One array for each of the three tables of a controller: probabilities, or what they weigh.
+    """One array per table of a controller: probabilities, or weights of its entries.
 
     Attributes:
         initial: p(b | o; u), shape (O, B).
@@ -28,18 +29,19 @@ class Tables(NamedTuple):
 class FiniteStateController(Categorical):
     r"""Memory and policy of Appendix B.2: $p(b_0|o;u)$, $p(b'|b,o';v)$ and $\pi(a|b,o;w)$.
 
-    Every row of the three tables is a softmax with logits of its own. A decision is node and
-    action at once, the integer $b A + a$, taken where an observation o has just arrived and the
-    node was b: the integer $o (B + 1) + b$, with b = B before the first decision. Larger states
-    stand for hidden ones too, as in `product_mdp`: they are taken modulo $O (B + 1)$.
+    Every row of the three tables is a softmax with its own logits. A decision chooses node and
+    action together: the integer $b A + a$. Its state combines the observation o that has just
+    arrived and the previous node b: the integer $o (B + 1) + b$, with b = B before the first
+    decision. Larger states number hidden states too, as in `product_mdp`: they are taken modulo
+    $O (B + 1)$.
 
-    The parameters are {"initial": (O, B), "transition": (B O, B), "action": (B O, A)}, one row a
+    The parameters are {"initial": (O, B), "transition": (B O, B), "action": (B O, A)}, one row per
     softmax: the row of node b and observation o is $b O + o$.
 
     Attributes:
-        nodes: B.
-        n_observations: O, counting the blank one that comes before the first action.
-        n_actions: A.
+        nodes: Number B of nodes.
+        n_observations: Number O of observations, including the blank one before the first action.
+        n_actions: Number A of actions.
     """
 
     nodes: int = eqx.field(static=True)
@@ -50,15 +52,11 @@ class FiniteStateController(Categorical):
 
     def __check_init__(self) -> None:
         for name in ("nodes", "n_observations", "n_actions"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`FiniteStateController({name}=...)` must be at least 1, got "
-                    f"{getattr(self, name)}."
-                )
+            whole("FiniteStateController", name, getattr(self, name), 1)
 
     @property
     def constant_curvature(self) -> bool:
-        """Only with one node: the node that is chosen decides which row of actions is used."""
+        """True only with one node: the chosen node decides which row of actions is used."""
         return self.nodes == 1
 
     @property
@@ -68,11 +66,11 @@ class FiniteStateController(Categorical):
 
     @property
     def n_situations(self) -> int:
-        """Observations with the node before: O (B + 1)."""
+        """Number of combinations of an observation and the previous node: O (B + 1)."""
         return self.n_observations * (self.nodes + 1)
 
     def shaped(self, w: PyTree) -> Tables:
-        """The parameters with an axis each for node and observation."""
+        """The parameters with separate axes for node and observation."""
         rows = (self.nodes, self.n_observations)
         return Tables(
             w["initial"],
@@ -89,7 +87,7 @@ class FiniteStateController(Categorical):
         }
 
     def tables(self, w: PyTree) -> Tables:
-        """The probabilities."""
+        """The probabilities in the three tables."""
         return Tables(*(jax.nn.softmax(logits) for logits in self.shaped(w)))
 
     def logits(self, w: PyTree, state: Any) -> Float[Array, " decisions"]:
@@ -102,11 +100,12 @@ class FiniteStateController(Categorical):
         return chosen.ravel()
 
     def initial_parameters(self) -> PyTree:
-        """Zeros: all rows uniform. The nodes are then alike, and stay so in every method."""
+        """Zeros: all rows are uniform. The nodes are then alike, and stay alike in every method."""
         return self.flattened(Tables(*(jnp.zeros(shape) for shape in self._shapes())))
 
     def random_parameters(self, key: PRNGKeyArray, scale: float = 1.0) -> PyTree:
-        """Normal logits: nodes that differ, to start from."""
+        """Normally distributed logits, so that a search starts from nodes that differ."""
+        number("FiniteStateController.random_parameters", "scale", scale, least=0)
         keys = jax.random.split(key, 3)
         drawn = (
             scale * jax.random.normal(each, shape)
@@ -115,7 +114,7 @@ class FiniteStateController(Categorical):
         return self.flattened(Tables(*drawn))
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
-        """log of the value that each choice of a row earned, where none of them is zero."""
+        """Logarithm of the value that each choice of a row earned, if none of them is zero."""
         decisions = self.nodes * self.n_actions
         complete = pairs.complete and pairs.value.shape[1] == decisions
         if not (complete and bool((pairs.actions == jnp.arange(decisions)).all())):
@@ -127,16 +126,16 @@ class FiniteStateController(Categorical):
             if bool((values <= 0)[reached[:, 0]].any()):
                 return None  # the maximum of a row with a zero lies at infinity
             top = jnp.log(jnp.where(reached, values, 1.0))
-            top += (logits - top).mean(axis=1, keepdims=True)  # the constant of a row is free
+            top += (logits - top).mean(axis=1, keepdims=True)  # a constant added to a row is free
             return jnp.where(reached, top, logits)
 
         found = {name: best(w[name], earned[name]) for name in w}
         return None if any(table is None for table in found.values()) else found
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> PyTree:
-        """-p (1 - p) in the rows that a decision uses: that of its action goes by its node."""
+        """-p (1 - p) in the rows that a decision uses; its node decides the row of its action."""
         observation, before = jnp.divmod(states % self.n_situations, self.nodes + 1)
         total, first = weights.sum(axis=1), before == self.nodes
         rows = (self.nodes, self.n_observations)
@@ -151,7 +150,7 @@ class FiniteStateController(Categorical):
         return self.flattened(Tables(*found))
 
     def collected(self, states: Array, weights: Float[Array, "n decisions"]) -> Tables:
-        """Weights of decisions, added up by the rows and entries that they used."""
+        """Weights of decisions, summed over the table entries that they used."""
         observation, before = jnp.divmod(states % self.n_situations, self.nodes + 1)
         decided = weights.reshape(-1, self.nodes, self.n_actions)
         node = decided.sum(axis=2)

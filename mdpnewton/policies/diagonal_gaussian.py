@@ -1,4 +1,4 @@
-"""A Gaussian over actions that sees no state: the policy of black-box search, Section 6.6."""
+"""A Gaussian over actions that ignores the state: the policy of black-box search, Section 6.6."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl, second_derivatives
@@ -16,12 +17,12 @@ class DiagonalGaussian(Policy):
     r"""$\pi(a;w) = N(a \,|\, \mu, (L L^*)^{-1})$ with L diagonal, whatever the state.
 
     `w` is `{"mean": (k,), "precision_factor": (k,)}`, the latter the diagonal of L, so that
-    $\sigma = 1/|L|$. It is log-concave in $\mu$ and, at either sign, in L, but not jointly. Only
-    the squares of L enter: a step that takes an entry through zero arrives at the mirror image
-    of a distribution, not at an error.
+    $\sigma = 1/|L|$. The policy is log-concave in $\mu$ and, for either sign, in L, but not
+    jointly. Only the squares of L matter: a step that takes an entry through zero arrives at the
+    mirror image of a distribution, not at an error.
 
     Attributes:
-        size: k, the dimension of an action.
+        size: Dimension k of an action.
     """
 
     size: int = eqx.field(static=True)
@@ -30,8 +31,7 @@ class DiagonalGaussian(Policy):
     constant_curvature = False
 
     def __check_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"`DiagonalGaussian(size=...)` must be at least 1, got {self.size}.")
+        whole("DiagonalGaussian", "size", self.size, 1)
 
     def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
@@ -44,11 +44,13 @@ class DiagonalGaussian(Policy):
         noise = jax.random.normal(key, (self.size,))
         return w["mean"] + noise / jnp.abs(w["precision_factor"])
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.size}"]:
         """The mean, then log sigma."""
         return jnp.concatenate([w["mean"], -jnp.log(jnp.abs(w["precision_factor"]))])
 
-    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+    def output_fisher(
+        self, outputs: Float[Array, " {2*self.size}"], u: Float[Array, " {2*self.size}"]
+    ) -> Array:
         """See `diagonal_fisher`."""
         return diagonal_fisher(outputs, u)
 
@@ -61,9 +63,9 @@ class DiagonalGaussian(Policy):
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n j"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> dict[str, Array]:
-        """-L^2 for the mean; entries of L never meet each other."""
+        """-L^2 for the mean; the entries of L do not interact."""
         L = w["precision_factor"]
 
         def weighed(factor: Array) -> Scalar:
@@ -97,7 +99,7 @@ class DiagonalGaussian(Policy):
         return {"mean": mean, "precision_factor": 1 / jnp.sqrt(_variance(pairs, mean))}
 
     def blockwise_maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
-        """The maximum over each block with the other as it was: the variance about the old mean."""
+        """The maximum over each block with the other fixed: the variance is about the old mean."""
         return {
             "mean": _mean(pairs),
             "precision_factor": 1 / jnp.sqrt(_variance(pairs, w["mean"])),

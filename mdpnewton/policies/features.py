@@ -8,24 +8,39 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from mdpnewton import checks
+from mdpnewton.models.checks import check_finite, check_positive, finite_array
+
 
 class Standardized(eqx.Module):
-    """1 and the observation, shifted and scaled to size one.
+    """1, followed by the observation, which is shifted and scaled to size one.
 
     Attributes:
-        mean: Taken off.
-        scale: Divided by; positive.
-        limit: Beyond this the scaled observation is clipped, so that none is absurd.
+        mean: Vector that is subtracted from the observation.
+        scale: Positive vector that the difference is divided by.
+        limit: Absolute value at which the scaled observation is clipped, so that none is absurd.
     """
 
     mean: Float[Array, " d"]
     scale: Float[Array, " d"]
     limit: float = eqx.field(static=True, default=10.0)
 
+    def __check_init__(self) -> None:
+        size = _checked("Standardized", "mean", self.mean, 1)
+        if _checked("Standardized", "scale", self.scale, 1) != size:
+            needed = f"needs shape {size} like `mean`"
+            checks.refuse("Standardized", "scale", f"{needed}, got {self.scale.shape}")
+        if not checks.traced(self.scale):
+            check_positive("Standardized", "scale", np.asarray(self.scale))
+        checks.number("Standardized", "limit", self.limit, above=0, infinite=True)
+
     @classmethod
     def of(cls, observations: Any) -> "Standardized":
-        """Mean 0 and standard deviation 1 on these observations; a constant is only shifted."""
-        seen = np.asarray(observations, float)
+        """Standardise to mean 0 and standard deviation 1 on these observations.
+
+        An entry that is constant is only shifted.
+        """
+        seen = finite_array("Standardized.of", "observations", observations, 2, letters="(n, d)")
         spread = seen.std(axis=0)
         return cls(
             jnp.asarray(seen.mean(axis=0)), jnp.asarray(np.where(spread > 1e-8, spread, 1.0))
@@ -37,7 +52,7 @@ class Standardized(eqx.Module):
         return self.mean.size + 1
 
     def scaled(self, observation: Float[Array, " d"]) -> Float[Array, " d"]:
-        """The observation alone, standardised."""
+        """The standardised observation without the leading 1."""
         return jnp.clip((observation - self.mean) / self.scale, -self.limit, self.limit)
 
     def __call__(self, observation: Float[Array, " d"]) -> Float[Array, " size"]:
@@ -46,26 +61,37 @@ class Standardized(eqx.Module):
 
 
 class RandomFourier(eqx.Module):
-    r"""$\sqrt{2/m}\cos(\omega_j^\top z + b_j)$ after 1 and z: radial basis functions by chance.
+    r"""1 and z, followed by the random Fourier features $\sqrt{2/m}\cos(\omega_j^\top z + b_j)$.
 
     Inner products of these features approximate a Gaussian kernel (Rahimi and Recht 2007), in
     any dimension; linear policies on them learn locomotion (Rajeswaran et al. 2017).
 
     Attributes:
-        standardized: Makes z of an observation.
-        frequencies: $\omega$, shape (m, d).
-        phases: b, shape (m,).
+        standardized: Maps an observation to z.
+        frequencies: Frequencies $\omega$, shape (m, d).
+        phases: Phases b, shape (m,).
     """
 
     standardized: Standardized
     frequencies: Float[Array, "m d"]
     phases: Float[Array, " m"]
 
+    def __check_init__(self) -> None:
+        call, remedy = "RandomFourier", "pass `Standardized.of(observations)`"
+        checks.instance(call, "standardized", self.standardized, Standardized, remedy)
+        waves = _checked(call, "phases", self.phases, 1)
+        needed = (*waves, self.standardized.mean.size)
+        if _checked(call, "frequencies", self.frequencies, 2) != needed:
+            rule = f"needs shape {needed} to fit `phases` and `standardized`"
+            checks.refuse(call, "frequencies", f"{rule}, got {self.frequencies.shape}")
+
     @classmethod
     def drawn(
         cls, key: PRNGKeyArray, standardized: Standardized, number: int, width: float
     ) -> "RandomFourier":
-        """`number` cosines that approximate a Gaussian kernel of that width in z."""
+        """Draw `number` cosines that approximate a Gaussian kernel of this width in z."""
+        checks.whole("RandomFourier.drawn", "number", number, 1)
+        checks.number("RandomFourier.drawn", "width", width, above=0)
         turn, shift = jax.random.split(key)
         frequencies = jax.random.normal(turn, (number, standardized.mean.size)) / width
         phases = jax.random.uniform(shift, (number,), maxval=2 * jnp.pi)
@@ -89,12 +115,21 @@ class RadialBasis(eqx.Module):
     Paper: without the minus sign. Here: with it, because these are radial basis functions.
 
     Attributes:
-        centers: $c_i$, shape (m, d).
-        precision: The diagonal of $\Lambda$.
+        centers: Centres $c_i$, shape (m, d).
+        precision: Diagonal of $\Lambda$, shape (d,).
     """
 
     centers: Float[Array, "m d"]
     precision: Float[Array, " d"]
+
+    def __check_init__(self) -> None:
+        size = _checked("RadialBasis", "centers", self.centers, 2)[1:]
+        if _checked("RadialBasis", "precision", self.precision, 1) != size:
+            needed = f"needs shape {size} to fit `centers`"
+            checks.refuse("RadialBasis", "precision", f"{needed}, got {self.precision.shape}")
+        if not checks.traced(self.precision) and (np.asarray(self.precision) < 0).any():
+            least = np.asarray(self.precision).min()
+            checks.refuse("RadialBasis", "precision", f"must not be negative, got {least:.6g}")
 
     @property
     def size(self) -> int:
@@ -107,14 +142,28 @@ class RadialBasis(eqx.Module):
 
 
 class OneHot(eqx.Module):
-    """A 1 at the place of an integer observation: a table as a linear function.
+    """A vector with a 1 at the index of an integer observation: a table as a linear function.
 
     Attributes:
-        size: How many different observations there are.
+        size: Number of different observations.
     """
 
     size: int = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        checks.whole("OneHot", "size", self.size, 1)
+
     def __call__(self, observation: Int[Array, ""]) -> Float[Array, " size"]:
         """The feature vector."""
         return jax.nn.one_hot(observation, self.size)
+
+
+def _checked(call: str, name: str, array: Any, axes: int) -> tuple[int, ...]:
+    """The shape of an array with so many axes, finite where its entries are known."""
+    if not isinstance(array, jax.Array | np.ndarray) or array.ndim != axes:
+        found = f"shape {np.shape(array)}" if hasattr(array, "shape") else type(array).__name__
+        needed = "1 axis" if axes == 1 else f"{axes} axes"
+        checks.refuse(call, name, f"needs an array with {needed}, got {found}")
+    if not checks.traced(array):
+        check_finite(call, name, np.asarray(array))
+    return array.shape

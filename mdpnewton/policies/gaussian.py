@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import choice, instance, whole
 from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.models.checks import check_covariance, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
 
 Features = Callable[[Any], Float[Array, " d"]]
 Scale = Literal["log_sigma", "precision", "precision_root", "sigma"]
+STATE_FEATURES = "pass a function from a state to a vector"
 
 
 def _identity(state: Any) -> Any:
@@ -23,12 +26,12 @@ def _identity(state: Any) -> Any:
 class LinearGaussian(Policy):
     r"""$\pi(a|s;w) = N(a \,|\, w\,\phi(s), \Sigma)$ with $\Sigma$ fixed, Section 3.1.
 
-    `w` has shape (k, d): one row an action dimension.
+    `w` has shape (k, d): one row per action dimension.
 
     Attributes:
-        covariance: $\Sigma$, shape (k, k), positive definite.
-        n_features: d.
-        features: $\phi$ from a state to shape (d,): a function, or an Equinox module whose
+        covariance: Covariance $\Sigma$ of the action, shape (k, k), positive definite.
+        n_features: Number d of features.
+        features: Maps a state to $\phi(s)$, shape (d,): a function, or an Equinox module whose
             arrays may differ from run to run; the state itself by default.
     """
 
@@ -41,29 +44,25 @@ class LinearGaussian(Policy):
     constant_curvature = True
 
     def __init__(self, covariance: Any, n_features: int, features: Features = _identity):
-        matrix = np.atleast_2d(np.asarray(covariance, dtype=float))
-        symmetric = matrix.ndim == 2 and matrix.shape == matrix.shape[::-1]
-        if not symmetric or not np.allclose(matrix, matrix.T):
-            raise ValueError(
-                f"`LinearGaussian(covariance=...)` needs a symmetric (k, k) matrix, got shape "
-                f"{matrix.shape}."
-            )
-        if not np.linalg.eigvalsh(matrix).min() > 0:
-            raise ValueError("`LinearGaussian(covariance=...)` must be positive definite.")
+        call, given = "LinearGaussian", numbers("LinearGaussian", "covariance", covariance)
+        matrix = finite_array(call, "covariance", np.atleast_2d(given), 2, letters="(k, k)")
+        check_covariance(call, "covariance", matrix, definite=True)
         self.covariance = jnp.asarray(matrix)
         self.precision = jnp.asarray(np.linalg.inv(matrix))
-        self.n_features, self.features = n_features, features
+        self.n_features = whole(call, "n_features", n_features, 1)
+        self.features = instance(call, "features", features, Callable, STATE_FEATURES)
 
     def log_prob(self, w: Float[Array, "k d"], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
         error = action - w @ self.features(state)
-        _, log_det = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)
+        log_det: Array = jnp.linalg.slogdet(2 * jnp.pi * self.covariance)[1]
         return -0.5 * (error @ self.precision @ error + log_det)
 
     def sample(self, key: PRNGKeyArray, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean plus correlated noise."""
         noise = jax.random.normal(key, self.covariance.shape[:1])
-        return w @ self.features(state) + jnp.linalg.cholesky(self.covariance) @ noise
+        root: Array = jnp.linalg.cholesky(self.covariance)
+        return w @ self.features(state) + root @ noise
 
     def outputs(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean."""
@@ -78,16 +77,17 @@ class LinearGaussian(Policy):
         return self.outputs(w, state)
 
     def kl(self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Any) -> Scalar:
-        """Half the squared distance of the means, in the metric of the precision."""
+        """Half the squared distance of the means in the metric of the precision."""
         error = (w - v) @ self.features(state)
         return 0.5 * error @ self.precision @ error
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "k d"]:
         r"""$-(\Sigma^{-1})_{aa} \phi_j^2$, whatever the action."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
-        return -jnp.diagonal(self.precision)[:, None] * squares
+        diagonal: Array = jnp.diagonal(self.precision)
+        return -diagonal[:, None] * squares
 
     def initial_parameters(self) -> Float[Array, "k d"]:
         """Zeros: mean zero everywhere."""
@@ -99,18 +99,18 @@ class LinearGaussian(Policy):
 
 
 class Gaussian(Policy):
-    r"""$\pi(a|s;w) = N(a \,|\, M\phi(s), \mathrm{diag}(\sigma^2))$ with both learnt.
+    r"""$\pi(a|s;w) = N(a \,|\, M\phi(s), \mathrm{diag}(\sigma^2))$ with M and $\sigma$ learnt.
 
     `w` is `{"mean": (k, d), "scale": (k,)}`. The scale is one of: `log_sigma`; `precision`,
     $\sigma^{-2}$; `precision_root`, $L = \sigma^{-1}$ as in Section 6.6; `sigma`. All but
     `sigma` are concave in the scale block; none is jointly concave, Section 4.2.1.
 
     Attributes:
-        n_actions: k, the dimension of an action.
-        n_features: d.
-        features: $\phi$ from a state to shape (d,): a function, or an Equinox module whose
+        n_actions: Dimension k of an action.
+        n_features: Number d of features.
+        features: Maps a state to $\phi(s)$, shape (d,): a function, or an Equinox module whose
             arrays may differ from run to run; the state itself by default.
-        scale: Which parameter the scale block holds.
+        scale: Name of the parameter that the scale block holds.
     """
 
     n_actions: int = eqx.field(static=True)
@@ -121,14 +121,14 @@ class Gaussian(Policy):
     constant_curvature = False
 
     def __check_init__(self) -> None:
-        if self.scale not in LOG_SIGMA:
-            raise ValueError(
-                f"`Gaussian(scale=...)` must be one of {', '.join(LOG_SIGMA)}, got {self.scale!r}."
-            )
+        whole("Gaussian", "n_actions", self.n_actions, 1)
+        whole("Gaussian", "n_features", self.n_features, 1)
+        instance("Gaussian", "features", self.features, Callable, STATE_FEATURES)
+        choice("Gaussian", "scale", self.scale, LOG_SIGMA)
 
     @property
     def blockwise_log_concave(self) -> bool:
-        """False for `sigma` alone."""
+        """False only if the scale is `sigma`."""
         return self.scale != "sigma"
 
     def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
@@ -143,12 +143,14 @@ class Gaussian(Policy):
         noise = jax.random.normal(key, (self.n_actions,))
         return w["mean"] @ self.features(state) + sigma * noise
 
-    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " 2k"]:
+    def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.n_actions}"]:
         """The mean, then log sigma, whatever the scale block holds."""
         mean = w["mean"] @ self.features(state)
         return jnp.concatenate([mean, LOG_SIGMA[self.scale](w["scale"])])
 
-    def output_fisher(self, outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Array:
+    def output_fisher(
+        self, outputs: Float[Array, " {2*self.n_actions}"], u: Float[Array, " {2*self.n_actions}"]
+    ) -> Array:
         """See `diagonal_fisher`."""
         return diagonal_fisher(outputs, u)
 
@@ -161,9 +163,9 @@ class Gaussian(Policy):
         return diagonal_kl(self.outputs(w, state), self.outputs(v, state))
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> dict[str, Array]:
-        r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; entries of the scale never meet each other."""
+        r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; the entries of the scale do not interact."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
         precision = jnp.exp(-2 * LOG_SIGMA[self.scale](w["scale"]))
 
@@ -206,14 +208,16 @@ FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def diagonal_fisher(outputs: Float[Array, " 2k"], u: Float[Array, " 2k"]) -> Float[Array, " 2k"]:
-    r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$: Fisher of N in its mean and log sigma."""
+def diagonal_fisher(
+    outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
+) -> Float[Array, " outputs"]:
+    r"""F u with $F = \mathrm{diag}(\sigma^{-2}, 2)$, the Fisher matrix in mean and log sigma."""
     log_sigma = jnp.split(outputs, 2)[1]
     of_mean, of_scale = jnp.split(u, 2)
     return jnp.concatenate([jnp.exp(-2 * log_sigma) * of_mean, 2 * of_scale])
 
 
-def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar:
+def diagonal_kl(here: Float[Array, " outputs"], there: Float[Array, " outputs"]) -> Scalar:
     """KL of two Gaussians with independent entries, each given as mean and log sigma."""
     (mean, log_sigma), (other, log_other) = jnp.split(here, 2), jnp.split(there, 2)
     # expm1 and a squared difference keep the digits of a small divergence
@@ -223,12 +227,13 @@ def diagonal_kl(here: Float[Array, " 2k"], there: Float[Array, " 2k"]) -> Scalar
 
 
 def second_derivatives(f: Callable[[Array], Scalar], x: Array) -> Array:
-    """The diagonal of the Hessian of a function whose Hessian is diagonal: one product tells it."""
-    return jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
+    """Diagonal of the Hessian of a function whose Hessian is diagonal, by one product."""
+    found: Array = jax.jvp(jax.grad(f), (x,), (jnp.ones_like(x),))[1]
+    return found
 
 
 def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:
-    """Argmin over M of sum c_i |a_i - M phi_i|^2, of least change where it is not unique."""
+    """Argmin over M of sum c_i |a_i - M phi_i|^2; the one of least change if it is not unique."""
     phi = jax.vmap(features)(pairs.states)
     error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
     moment = jnp.einsum("nj,nd,ne->de", pairs.value, phi, phi)

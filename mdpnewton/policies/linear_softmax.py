@@ -1,5 +1,6 @@
 """A softmax with logits linear in features of the state."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -7,18 +8,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from mdpnewton.checks import instance, whole
 from mdpnewton.policies.categorical import Categorical
+from mdpnewton.policies.gaussian import STATE_FEATURES
 
 
 class LinearSoftmax(Categorical):
-    r"""$\pi(a|s;w) \propto \exp(w_a^\top\phi(s))$: a Gibbs policy with a row for every action.
+    r"""$\pi(a|s;w) \propto \exp(w_a^\top\phi(s))$: a Gibbs policy with one row per action.
 
-    `w` has shape (A, d). Adding a vector to all rows changes nothing: curvatures are singular.
+    `w` has shape (A, d). Adding a vector to all rows changes nothing, so that curvatures are
+    singular.
 
     Attributes:
-        n_actions: A.
-        n_features: d.
-        features: $\phi$ from a state to shape (d,).
+        n_actions: Number A of actions.
+        n_features: Number d of features.
+        features: Maps a state to $\phi(s)$, shape (d,).
     """
 
     n_actions: int = eqx.field(static=True)
@@ -28,15 +32,21 @@ class LinearSoftmax(Categorical):
     blockwise_log_concave = True
     constant_curvature = True
 
+    def __check_init__(self) -> None:
+        whole("LinearSoftmax", "n_actions", self.n_actions, 1)
+        whole("LinearSoftmax", "n_features", self.n_features, 1)
+        instance("LinearSoftmax", "features", self.features, Callable, STATE_FEATURES)
+
     def logits(self, w: Float[Array, "A d"], state: Any) -> Float[Array, " A"]:
         """W phi(state)."""
-        return w @ self.features(state)
+        phi: Array = self.features(state)
+        return w @ phi
 
     def hessian_diagonal(
-        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "n k"]
+        self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]
     ) -> Float[Array, "A d"]:
         r"""$-\pi_a (1 - \pi_a) \phi_j^2$, whatever the action."""
-        phi = jax.vmap(self.features)(states)
+        phi: Array = jax.vmap(self.features)(states)
         pi = jax.nn.softmax(phi @ w.T)
         return -(weights.sum(axis=1)[:, None] * pi * (1 - pi)).T @ phi**2
 

@@ -9,16 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import flag, instance, refuse, whole
+from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.categorical import Categorical
-from mdpnewton.policies.gaussian import diagonal_fisher, diagonal_kl
+from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagonal_kl
 
 Network = Callable[[Any], Float[Array, " outputs"]]
 
 
 @jax.custom_jvp
 def tanh(x: Array) -> Array:
-    """`jnp.tanh`, whose derivative is kept as one array for all products with a curvature."""
+    """`jnp.tanh`, with a derivative that is kept as one array for all products with a curvature."""
     return jnp.tanh(x)
 
 
@@ -39,12 +41,12 @@ def mlp(
     """A fully connected network with `depth` hidden layers of `width` units.
 
     Args:
-        key: Draws the initial weights.
+        key: Random key for the initial weights.
         in_size: Length of an observation, after the features.
-        out_size: How many logits, or dimensions of an action.
-        width: Units of a hidden layer.
-        depth: How many hidden layers; 0 for a linear map.
-        activation: Of the hidden units.
+        out_size: Number of logits, or of action dimensions.
+        width: Number of units per hidden layer.
+        depth: Number of hidden layers; 0 for a linear map.
+        activation: Activation function of the hidden units.
     """
     for name, size, least in (
         ("in_size", in_size, 1),
@@ -52,18 +54,19 @@ def mlp(
         ("width", width, 1),
         ("depth", depth, 0),
     ):
-        if size < least:
-            raise ValueError(f"`mlp({name}=...)` must be at least {least}, got {size}.")
+        whole("mlp", name, size, least)
+    instance("mlp", "activation", activation, Callable, "pass a function, as `jax.numpy.tanh`")
     network = eqx.nn.MLP(in_size, out_size, width, depth, activation, key=key)
     layers = tuple(_Linear(layer.weight, layer.bias) for layer in network.layers)
-    return eqx.tree_at(lambda m: m.layers, network, layers)
+    replaced: eqx.nn.MLP = eqx.tree_at(lambda m: m.layers, network, layers)
+    return replaced
 
 
 class _Linear(eqx.Module):
-    """x W' + b, which under `vmap` keeps the batch in front.
+    """x W' + b, which keeps the batch axis first under `vmap`.
 
-    The W x of `eqx.nn.Linear` puts it last, and every layer of every product with the curvature
-    then pays for a transposed copy of its activations.
+    The W x of `eqx.nn.Linear` puts it last, so that every layer of every product with the curvature
+    pays for a transposed copy of its activations.
     """
 
     weight: Float[Array, "out in"]
@@ -81,12 +84,12 @@ def _identity(state: Any) -> Any:
 class NetworkCategorical(Categorical):
     r"""$\pi(a|s;w) \propto \exp(z_a)$ with logits $z = f_w(\phi(s))$, f a network.
 
-    `w` is the network's inexact arrays: the module with None for everything else.
+    `w` holds the network's inexact arrays: it is the module with None for everything else.
 
     Attributes:
-        network: From $\phi(s)$ to one logit an action; its arrays are the initial parameters.
-        features: $\phi$, applied to the state first: a function, or an Equinox module whose
-            arrays may differ from run to run and are not learnt; the state by default.
+        network: Maps $\phi(s)$ to one logit per action; its arrays are the initial parameters.
+        features: Maps a state to $\phi(s)$: a function, or an Equinox module whose arrays may
+            differ from run to run and are not learnt; the state itself by default.
     """
 
     network: Network
@@ -96,7 +99,9 @@ class NetworkCategorical(Categorical):
     constant_curvature = False
 
     def __init__(self, network: Network, features: Callable[[Any], Any] = _identity):
-        self.network, self.features = _checked("NetworkCategorical", network), features
+        self.network = _checked("NetworkCategorical", network)
+        remedy = STATE_FEATURES
+        self.features = instance("NetworkCategorical", "features", features, Callable, remedy)
 
     def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
         """The network with the arrays `w`, at the features of the state."""
@@ -110,15 +115,15 @@ class NetworkCategorical(Categorical):
 class NetworkGaussian(Policy):
     r"""$\pi(a|s;w) = N(a \,|\, f_w(\phi(s)), \mathrm{diag}(\sigma^2))$, f a network.
 
-    `w` is `{"mean": the network's inexact arrays, "log_sigma": (k,)}`, or the arrays alone
-    where sigma is fixed.
+    `w` is `{"mean": the network's inexact arrays, "log_sigma": (k,)}`, or the arrays alone if sigma
+    is fixed.
 
     Attributes:
-        network: From $\phi(s)$ to the mean, shape (k,); its arrays are the initial parameters.
-        log_sigma: $\log\sigma$, shape (k,): where it starts, or stays.
+        network: Maps $\phi(s)$ to the mean, shape (k,); its arrays are the initial parameters.
+        log_sigma: Initial $\log\sigma$, shape (k,), which stays if it is not learnt.
         learn_sigma: Whether $\log\sigma$ is part of `w`.
-        features: $\phi$, applied to the state first: a function, or an Equinox module whose
-            arrays may differ from run to run and are not learnt; the state by default.
+        features: Maps a state to $\phi(s)$: a function, or an Equinox module whose arrays may
+            differ from run to run and are not learnt; the state itself by default.
     """
 
     network: Network
@@ -136,22 +141,22 @@ class NetworkGaussian(Policy):
         learn_sigma: bool = True,
         features: Callable[[Any], Any] = _identity,
     ):
-        scale = np.asarray(sigma, dtype=float)
-        if scale.ndim != 1 or scale.size == 0:
-            raise ValueError(
-                f"`NetworkGaussian(sigma=...)` needs shape (k,), one an action dimension, got "
-                f"{scale.shape}; for one dimension write `[sigma]`."
-            )
-        if not (np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("`NetworkGaussian(sigma=...)` must be positive and finite.")
-        self.network, self.features = _checked("NetworkGaussian", network), features
-        self.log_sigma, self.learn_sigma = jnp.asarray(np.log(scale)), learn_sigma
+        call = "NetworkGaussian"
+        if numbers(call, "sigma", sigma).ndim == 0:
+            rule = "needs shape (k,), one number per action dimension"
+            refuse(call, "sigma", f"{rule}, got shape (); for one dimension pass `[sigma]`")
+        scale = finite_array(call, "sigma", sigma, 1, letters="(k,)")
+        check_positive(call, "sigma", scale)
+        self.network = _checked(call, network)
+        self.features = instance(call, "features", features, Callable, STATE_FEATURES)
+        self.log_sigma = jnp.asarray(np.log(scale))
+        self.learn_sigma = flag(call, "learn_sigma", learn_sigma)
 
     def mean(self, w: PyTree, state: Any) -> Float[Array, " k"]:
         """The network with its arrays from `w`, at the features of the state."""
         arrays = w["mean"] if self.learn_sigma else w
         mean = _apply(self.network, arrays, self.features(state))
-        if mean.shape != self.log_sigma.shape:  # it would broadcast
+        if mean.shape != self.log_sigma.shape:  # it would broadcast silently
             raise ValueError(
                 f"`NetworkGaussian` has sigma of shape {self.log_sigma.shape}, but its network "
                 f"returns a mean of shape {mean.shape}; give both the action's dimension."
@@ -170,7 +175,7 @@ class NetworkGaussian(Policy):
         return self.mean(w, state) + jnp.exp(self._log_sigma(w)) * noise
 
     def outputs(self, w: PyTree, state: Any) -> Float[Array, " outputs"]:
-        """The mean; then log sigma, where it is learnt."""
+        """The mean, followed by log sigma if it is learnt."""
         mean = self.mean(w, state)
         return jnp.concatenate([mean, w["log_sigma"]]) if self.learn_sigma else mean
 
@@ -192,7 +197,7 @@ class NetworkGaussian(Policy):
         return diagonal_kl(here, there)
 
     def initial_parameters(self) -> PyTree:
-        """The arrays of the network that was given, and log sigma where it is learnt."""
+        """The arrays of the network that was given, and log sigma if it is learnt."""
         arrays = eqx.filter(self.network, eqx.is_inexact_array)
         return {"mean": arrays, "log_sigma": self.log_sigma} if self.learn_sigma else arrays
 
@@ -202,13 +207,14 @@ class NetworkGaussian(Policy):
 
 def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:
     rest = eqx.filter(network, eqx.is_inexact_array, inverse=True)
-    return eqx.combine(arrays, rest)(observation)
+    outputs: Array = eqx.combine(arrays, rest)(observation)
+    return outputs
 
 
 def _checked(name: str, network: Any) -> Any:
     if not callable(network) or not jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)):
         raise ValueError(
-            f"`{name}(network)` needs an Equinox module with arrays to learn, called with an "
+            f"`{name}(network=...)` needs an Equinox module with arrays to learn, called with an "
             f"observation; got {type(network).__name__}. `mlp(key, in_size, out_size)` makes one."
         )
     return network

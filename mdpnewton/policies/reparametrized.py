@@ -7,18 +7,20 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
+from mdpnewton.checks import instance, refuse, traced
+from mdpnewton.models.checks import finite_array
 from mdpnewton.policies.abstract import Policy
 
 
 class Reparametrized(Policy):
     r"""$\tilde\pi(a|s;v) = \pi(a|s; T v + t)$ with T non-singular, Theorem 8.
 
-    `v` is a flat vector; `original(v)` are the parameters of the policy inside.
+    `v` is a flat vector; `original(v)` gives the parameters of the policy inside.
 
     Attributes:
         policy: The policy inside.
-        matrix: T, shape (n, n).
-        offset: t, shape (n,); zero by default.
+        matrix: Matrix T, shape (n, n).
+        offset: Vector t, shape (n,); zero by default.
     """
 
     policy: Policy
@@ -26,36 +28,37 @@ class Reparametrized(Policy):
     offset: Float[Array, " n"]
 
     def __init__(self, policy: Policy, matrix: Any, offset: Any = None):
+        call = "Reparametrized"
+        self.policy = instance(call, "policy", policy, Policy, "pass the policy inside")
         n = ravel_pytree(policy.initial_parameters())[0].size
-        matrix = np.asarray(matrix, dtype=float)
-        if matrix.shape != (n, n):
-            raise ValueError(
-                f"`Reparametrized(matrix=...)` needs shape ({n}, {n}) for a policy with {n} "
-                f"parameters, got {matrix.shape}."
-            )
-        if not np.linalg.matrix_rank(matrix) == n:
-            raise ValueError("`Reparametrized(matrix=...)` must be non-singular.")
-        self.policy, self.matrix = policy, jnp.asarray(matrix)
-        self.offset = jnp.zeros(n) if offset is None else jnp.asarray(offset, dtype=float)
+        fits = f"for a policy with {n} parameters"
+        matrix = finite_array(call, "matrix", matrix, 2, shape=(n, n), fits=fits)
+        if np.linalg.matrix_rank(matrix) < n:
+            rank = np.linalg.matrix_rank(matrix)
+            refuse(call, "matrix", f"must be non-singular, got rank {rank} of {n}")
+        shift = np.zeros(n) if offset is None else offset
+        if not traced(shift):
+            shift = finite_array(call, "offset", shift, 1, shape=(n,), fits=fits)
+        self.matrix, self.offset = jnp.asarray(matrix), jnp.asarray(shift)
 
     @property
     def log_concave(self) -> bool:
-        """As the policy inside: an affine map keeps concavity."""
+        """The same as for the policy inside, because an affine map keeps concavity."""
         return self.policy.log_concave
 
     @property
     def blockwise_log_concave(self) -> bool:
-        """As joint concavity inside: the map mixes the blocks."""
+        """Whether the policy inside is jointly log-concave, because the map mixes the blocks."""
         return self.policy.log_concave
 
     @property
     def constant_curvature(self) -> bool:
-        """As the policy inside."""
+        """The same as for the policy inside."""
         return self.policy.constant_curvature
 
     @property
     def table_shape(self) -> tuple[int, int] | None:
-        """As the policy inside."""
+        """The table shape of the policy inside."""
         return getattr(self.policy, "table_shape", None)
 
     def original(self, v: Float[Array, " n"]) -> PyTree:
@@ -65,7 +68,8 @@ class Reparametrized(Policy):
 
     def transformed(self, w: PyTree) -> Float[Array, " n"]:
         """The v for which `original(v)` is `w`."""
-        return jnp.linalg.solve(self.matrix, ravel_pytree(w)[0] - self.offset)
+        v: Array = jnp.linalg.solve(self.matrix, ravel_pytree(w)[0] - self.offset)
+        return v
 
     def log_prob(self, v: Float[Array, " n"], state: Any, action: Any) -> Scalar:
         """The inner log-probability at T v + t."""
@@ -86,7 +90,7 @@ class Reparametrized(Policy):
     def output_fisher(
         self, outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
     ) -> Float[Array, " outputs"]:
-        """As the policy inside: its outputs are the same."""
+        """The same as for the policy inside, because its outputs are the same."""
         return self.policy.output_fisher(outputs, u)
 
     def mode(self, v: Float[Array, " n"], state: Any) -> Any:
@@ -98,5 +102,5 @@ class Reparametrized(Policy):
         return self.policy.kl(self.original(w), self.original(v), state)
 
     def initial_parameters(self) -> Float[Array, " n"]:
-        """What maps to the inner policy's initial parameters."""
+        """The vector that maps to the inner policy's initial parameters."""
         return self.transformed(self.policy.initial_parameters())

@@ -1,1 +1,1 @@
-"""How results look: figures, tables, progress; it computes nothing that a result depends on."""
+"""How results look: figures, tables, progress; no result depends on what is computed here."""

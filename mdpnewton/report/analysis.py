@@ -10,7 +10,7 @@ from mdpnewton.analysis.finite import Analysis
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
-    """Everything in the analysis, matrices as nested lists in full precision."""
+    """Everything in the analysis, with matrices as nested lists in full precision."""
     spectra = {
         name: {
             "smallest": spectrum.smallest,
@@ -43,7 +43,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
 
 
 def analysis_table(analysis: Analysis) -> Group:
-    """Eigenvalue ranges of every term, and in words what follows."""
+    """The eigenvalue ranges of every term, and what follows from them in words."""
     table = Table(title=f"Policy Hessian at U(w) = {analysis.objective:.6g}")
     for column in ("term", "smallest", "largest", "definiteness"):
         right = column in ("smallest", "largest")

@@ -1,4 +1,4 @@
-"""The arm of Section 6.4 as it moves: one picture of many poses, or a film."""
+"""The movement of the arm of Section 6.4 as one picture of many poses, or as a film."""
 
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,23 @@ from mdpnewton.domains.arm import Arm
 from mdpnewton.report.figures import figure_style
 from mdpnewton.report.training import save_animation
 
-POSES, FRAMES, LAST = 12, 60, 8  # in a picture; in a film; how long the last frame of it stays
-FINE = 10  # points of a curve from one state to the next
+POSES, FRAMES, LAST = 12, 60, 8  # per picture; per film; how often the last frame is repeated
+FINE = 10  # points per curve from one state to the next
 INCHES, PIXELS = 4.8, 480
 INK, TARGET, GROUND = "#222222", "#d62728", "#b8c0c8"
 
 
 def arm_picture(path: str | Path, arm: Arm, states: ArrayLike, target: ArrayLike) -> None:
-    """Poses from light (early) to dark (late), the way of the end effector, the target dashed.
+    """Draw poses from light (early) to dark (late), the end effector's path and the dashed target.
 
-    The poses are even along the way, not in time: an arm that has arrived is drawn once.
+    The poses are spaced evenly along the path, not in time, so an arm that has arrived is drawn
+    once.
 
     Args:
-        path: Where the picture goes; the ending chooses the format.
+        path: File to write. Its ending determines the format.
         arm: The arm.
-        states: Angles and velocities, or angles alone, one row an instant.
-        target: Angles, shape (N,).
+        states: Angles and velocities, or angles alone, one row per instant.
+        target: Angles to reach, shape (N,).
     """
     ways, goal = _ways(arm, states, target)
     with figure_style():
@@ -62,14 +63,14 @@ def arm_film(
     target: ArrayLike,
     seconds_per_frame: float = 0.08,
 ) -> None:
-    """The movement as a GIF that repeats, of at most 60 frames evenly over the states.
+    """Write the movement as a repeating GIF of at most 60 frames, spaced evenly over the states.
 
     Args:
-        path: Where the film goes.
+        path: File to write.
         arm: The arm.
-        states: Angles and velocities, or angles alone, one row an instant.
-        target: Angles, shape (N,).
-        seconds_per_frame: How long a frame is shown; the last stays longer.
+        states: Angles and velocities, or angles alone, one row per instant.
+        target: Angles to reach, shape (N,).
+        seconds_per_frame: How long a frame is shown. The last frame stays longer.
     """
     if not seconds_per_frame >= 0.02:
         raise ValueError(
@@ -98,13 +99,13 @@ def arm_film(
             tip.set_data(*ways[index, -1:].T)
             canvas.draw()
             frames.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
-    # Pillow makes one long frame of equal ones.
+    # Pillow merges equal frames into one long frame.
     frames += [frames[-1]] * LAST
     save_animation(Path(path), frames, milliseconds=round(1000 * seconds_per_frame))
 
 
 def _ways(arm: Arm, states: ArrayLike, target: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """The joints at all instants and between, shape (., N+1, 2), and those of the target."""
+    """The joints at and between all instants, shape (., N+1, 2), and the joints at the target."""
     q, goal = np.asarray(states, dtype=float), np.asarray(target, dtype=float)
     if q.ndim != 2 or q.shape[1] not in (arm.links, 2 * arm.links) or not len(q):
         raise ValueError(
@@ -123,12 +124,12 @@ def _ways(arm: Arm, states: ArrayLike, target: ArrayLike) -> tuple[np.ndarray, n
 
 
 def _even(count: int, most: int) -> np.ndarray:
-    """At most so many of the numbers below `count`, evenly, first and last among them."""
+    """At most `most` evenly spaced numbers below `count`, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, most).round().astype(int))
 
 
 def _along(ways: np.ndarray) -> np.ndarray:
-    """The instants of `POSES` poses that are even along the way of all joints."""
+    """The instants of `POSES` poses that are spaced evenly along the path of all joints."""
     moved = np.linalg.norm(np.diff(ways, axis=0), axis=2).sum(axis=1)
     way = np.concatenate([[0], np.cumsum(moved)])
     near = np.searchsorted(way, np.linspace(0, way[-1], POSES)).clip(max=len(ways) - 1)
@@ -157,7 +158,7 @@ def _stage(ways: np.ndarray, goal: np.ndarray) -> tuple[Figure, Axes]:
 
 
 def _draw_arm(axis: Axes, joints: np.ndarray, color: Any, width: float, order: float) -> list:
-    """Links with round ends, and their joints as white points."""
+    """Draw links with round ends, and their joints as white points."""
     options: dict[str, Any] = {"solid_capstyle": "round", "solid_joinstyle": "round"}
     (links,) = axis.plot(*joints.T, color=color, linewidth=width, zorder=order, **options)
     (points,) = axis.plot(*joints.T, "o", color="white", markersize=0.5 * width, zorder=order)

@@ -1,4 +1,4 @@
-"""Ball-in-a-cup as it is played: a strip of pictures, and an animation."""
+"""Attempts at ball-in-a-cup as a strip of pictures and as an animation."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +16,12 @@ PIXELS = 240
 
 
 def save_attempts(strip: Path, film: Path, attempts: Mapping[str, np.ndarray]) -> None:
-    """Draw movements, off-screen.
+    """Draw movements off-screen.
 
     Args:
-        strip: Where the strip goes, a row an attempt.
-        film: Where the animation goes, the attempts side by side.
-        attempts: Weights of the primitives by what to call them.
+        strip: File for the strip, which has one row per attempt.
+        film: File for the animation, which shows the attempts side by side.
+        attempts: Weights of the primitives, by the title of the attempt.
     """
     game = BallInCup()
     played = game.play(np.array(list(attempts.values())), keep=True)

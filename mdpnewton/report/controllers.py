@@ -1,17 +1,23 @@
 """A finite-state controller as a graph."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from mdpnewton.checks import required
 from mdpnewton.policies.controller import Tables
 
-SEEN = 1e-3  # edges that are used less, as a share of all, are left out
-LIKELY = 0.05  # the same for choices that are less probable
-LINES = 3  # of an edge's label
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SEEN = 1e-3  # edges with a smaller share of all transitions are left out
+LIKELY = 0.05  # choices that are less probable are left out
+LINES = 3  # maximum number of lines per label of an edge
 
 
 def draw_controller(
@@ -21,14 +27,14 @@ def draw_controller(
     observations: Sequence[str],
     title: str,
 ) -> Figure:
-    """Nodes in a circle; an edge says what was observed and what is done then.
+    """Draw the nodes in a circle; an edge says what was observed and which action follows.
 
     Args:
-        tables: The probabilities.
-        used: How often each row is visited, as `Chain.earned` says.
-        actions: Their names.
-        observations: Their names, the blank one included.
-        title: Stands above.
+        tables: Probabilities of the controller.
+        used: How often each row is visited, as `Chain.earned` gives it.
+        actions: Names of the actions.
+        observations: Names of the observations, including the blank one.
+        title: Title of the figure.
     """
     initial, transition, action = (np.asarray(table) for table in tables)
     first, visits = np.asarray(used.initial), np.asarray(used.transition)
@@ -44,7 +50,8 @@ def draw_controller(
             actions[a] for a in np.argsort(-action[node, seen]) if action[node, seen, a] > LIKELY
         )
 
-    figure = Figure(figsize=(7.5, 7), layout="constrained")
+    new = required("matplotlib.figure", "a figure").Figure
+    figure: Figure = new(figsize=(7.5, 7), layout="constrained")
     axis = figure.add_subplot()
     for b in shown:
         for c in shown:
@@ -86,7 +93,7 @@ def draw_controller(
 
 
 def _label(lines: list[tuple[float, str, str]]) -> str:
-    """What is seen and what is done, the most frequent first."""
+    """What is observed and which action follows, the most frequent first."""
     grouped: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for share, seen, done in lines:
         grouped[done].append((share, seen))
@@ -119,7 +126,7 @@ def _edge(
     else:
         _arrow(axis, start, end, 0.22, "dimgray", width)
         along = end - start
-        # On the arc, nearer to its beginning: in the middle many of them cross.
+        # On the arc, nearer to its beginning, because many arcs cross in the middle.
         at = start + 0.36 * along + 0.1 * np.array([along[1], -along[0]])
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
     axis.text(at[0], at[1], label, ha="center", va="center", fontsize=7.5, bbox=box, zorder=5)

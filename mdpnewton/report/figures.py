@@ -1,13 +1,14 @@
-"""The look of the figures, and the colour and name of every method in them."""
+"""The look of the figures, and how a method is shown in them."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdpnewton.checks import required
+from mdpnewton.methods import row_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,63 +28,38 @@ STYLE: dict[Any, Any] = {
 
 FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "svg": {"metadata": {"Date": None}}}
 
-# The colours of Figure 3, and of Section 6 for the others.
-COLORS = {
-    "steepest": "tab:green",
-    "natural": "tab:olive",
-    "first_gauss_newton": "tab:red",
-    "second_gauss_newton": "tab:blue",
-    "diagonal_first_gauss_newton": "tab:purple",
-    "diagonal_second_gauss_newton": "black",
-    "compatible_natural": "tab:cyan",
-    "expectation_maximization": "tab:brown",
-    "raw_second_gauss_newton": "deepskyblue",
-    "monte_carlo_second_gauss_newton": "navy",
-    "random": "tab:gray",
-    "practical": "tab:orange",
-    "log_second_gauss_newton": "deepskyblue",
-    "log_natural": "darkkhaki",
-    "log_steepest": "lightgreen",
-    "second_gauss_newton_10": "deepskyblue",
-    "second_gauss_newton_30": "tab:blue",
-    "second_gauss_newton_100": "navy",
-    "natural_30": "tab:olive",
-    "long_mean_30": "tab:orange",
-    "block_second_gauss_newton": "tab:blue",
-    "adam": "tab:orange",
-    "blockwise_expectation_maximization": "tan",
-    "cma_es": "tab:gray",
-}
-LABELS = {
-    "steepest": "steepest ascent",
-    "natural": "natural gradient",
-    "first_gauss_newton": "first Gauss-Newton",
-    "second_gauss_newton": "second Gauss-Newton",
-    "diagonal_first_gauss_newton": "diagonal first Gauss-Newton",
-    "diagonal_second_gauss_newton": "diagonal second Gauss-Newton",
-    "compatible_natural": "compatible natural gradient",
-    "expectation_maximization": "expectation maximisation",
-    "raw_second_gauss_newton": "second Gauss-Newton, no offset",
-    "monte_carlo_second_gauss_newton": "second Gauss-Newton, Monte Carlo",
-    "random": "random direction",
-    "practical": "practical preset",
-    "log_second_gauss_newton": "second Gauss-Newton on log U",
-    "log_natural": "natural gradient on log U",
-    "log_steepest": "steepest ascent on log U",
-    "second_gauss_newton_10": "second Gauss-Newton, step 10",
-    "second_gauss_newton_30": "second Gauss-Newton, step 30",
-    "second_gauss_newton_100": "second Gauss-Newton, step 100",
-    "natural_30": "natural gradient, step 30",
-    "long_mean_30": "mean step 30, EM's sigma",
-    "block_second_gauss_newton": "second Gauss-Newton, blocks",
-    "adam": "Adam",
-    "blockwise_expectation_maximization": "EM, about the old mean",
-    "cma_es": "CMA-ES",
-}
+
+class Look(NamedTuple):
+    """How something is shown in figures and tables.
+
+    Attributes:
+        label: Its name there.
+        color: Its colour, as Matplotlib knows it.
+    """
+
+    label: str
+    color: str
+
+
+Looks = Mapping[str, Look]
+
+
+def look(name: str, variants: Looks | None = None) -> Look:
+    """How a method is shown: as its row in the table of methods says.
+
+    Args:
+        name: Name of a method, or of a variant.
+        variants: What an experiment shows beside the methods, by name: a method at a certain step
+            size, or somebody else's.
+    """
+    if variants is not None and name in variants:
+        return variants[name]
+    row = row_named(name)
+    return Look(row.label, row.color)
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """A figure that needs no screen, and its axes; draw inside `figure_style`."""
+    """A figure that needs no screen, and its axes. Draw on it inside `figure_style`."""
     figure = required("matplotlib.figure", "a figure").Figure(
         figsize=(5.2 * columns, 3.9 * rows), layout="constrained"
     )
@@ -96,7 +72,7 @@ def figure_style() -> AbstractContextManager[None]:
 
 
 def rendered(figures: Mapping[str, Figure]) -> dict[str, bytes]:
-    """Every figure as PNG and SVG, by file name; without dates: the same data, the same file."""
+    """Every figure as PNG and SVG by file name, without dates: equal data give equal files."""
     found = {}
     with figure_style():
         for name, figure in figures.items():

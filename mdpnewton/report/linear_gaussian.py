@@ -1,19 +1,23 @@
 """The analysis of a linear-Gaussian model: JSON, a table and a picture."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from rich.console import Group
 from rich.table import Table
 
 from mdpnewton.analysis.linear_gaussian import LinearGaussianAnalysis
-from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.checks import required
+from mdpnewton.report.figures import look, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ROUND_OFF = 1e-15
-LINES = 8  # components of the state that a picture shows
+LINES = 8  # maximum number of components of the state in a picture
 NAMES = {
     "H2_theta_block": "H2 / U, a row of [K|m]",
     "H2_log_sigma": "H2 / U, log sigma",
@@ -22,7 +26,7 @@ NAMES = {
 
 
 def as_json(analysis: LinearGaussianAnalysis) -> dict[str, Any]:
-    """Everything but the law of the states, in full precision."""
+    """Everything but the distribution of the states, in full precision."""
     found = analysis.derivatives
     return {
         "log_objective": float(found.log_objective),
@@ -44,7 +48,7 @@ def as_json(analysis: LinearGaussianAnalysis) -> dict[str, Any]:
 
 
 def table(analysis: LinearGaussianAnalysis) -> Group:
-    """Eigenvalue ranges, the norms of the gradient, and the closed loop."""
+    """The eigenvalue ranges, the norms of the gradient, and the closed loop."""
     found = analysis.derivatives
     shown = Table(title=f"Linear-Gaussian model at log U(w) = {found.log_objective:.6g}")
     for column in ("matrix", "smallest", "largest", "definiteness"):
@@ -65,7 +69,7 @@ def table(analysis: LinearGaussianAnalysis) -> Group:
 
 
 def draw(analysis: LinearGaussianAnalysis) -> Figure:
-    """The mean states with a standard deviation on both sides, and the two spectra."""
+    """The mean states with one standard deviation on both sides, and the two spectra."""
     figure, (left, right) = new_figure(1, 2)
     _draw_states(left, analysis)
     _draw_spectra(right, analysis)
@@ -91,10 +95,10 @@ def _draw_states(axis: Axes, analysis: LinearGaussianAnalysis) -> None:
 
 
 def _draw_spectra(axis: Axes, analysis: LinearGaussianAnalysis) -> None:
-    """Descending, on a logarithmic axis; zeros up to round-off are left out."""
+    """Draw eigenvalues in descending order, without zeros up to round-off, on a log axis."""
     for name, sign, label, color in (
-        ("H2_theta_block", -1, "-H2 / U", COLORS["second_gauss_newton"]),
-        ("fisher_theta_block", 1, "Fisher", COLORS["natural"]),
+        ("H2_theta_block", -1, "-H2 / U", look("second_gauss_newton").color),
+        ("fisher_theta_block", 1, "Fisher", look("natural").color),
     ):
         values = np.sort(sign * analysis.spectra[name].values)[::-1]
         kept = values > ROUND_OFF * values[0]
@@ -102,5 +106,6 @@ def _draw_spectra(axis: Axes, analysis: LinearGaussianAnalysis) -> None:
         axis.semilogy(ranks, values[kept], "o-", color=color, label=label)
     axis.set_title("Eigenvalues for one row of [K|m]")
     axis.set_xlabel("rank")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ticker = required("matplotlib.ticker", "a figure")
+    axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axis.legend()

@@ -1,19 +1,25 @@
 """Pictures of matrices: the terms of a policy Hessian side by side."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
 
 from mdpnewton.analysis.finite import Analysis
 from mdpnewton.report.figures import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "fisher")
 
 
 def draw_terms(analysis: Analysis) -> Figure:
-    """Every term as a picture.
+    """Draw every term as a picture.
 
-    One colour scale for all, so that small terms look small; the Fisher matrix, which is in
-    other units, has its own.
+    All share one colour scale, so that small terms look small. The Fisher matrix has other units
+    and its own scale.
     """
     figure, axes = new_figure(2, 4)
     figure.set_size_inches(10, 5.4)

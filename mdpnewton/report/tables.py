@@ -1,10 +1,10 @@
-"""The look of the tables."""
+"""How tables look."""
 
 from rich.table import Table
 
 
 def new_table(title: str, first: str, *numbers: str) -> Table:
-    """A table with names on the left in the first column and numbers on the right in the rest."""
+    """A table with left-aligned names in the first column and right-aligned numbers in the rest."""
     table = Table(title=title)
     table.add_column(first)
     for name in numbers:

@@ -1,18 +1,22 @@
-"""What training shows: a line for each iteration, a learning curve, an animation."""
+"""What training shows: one line per iteration, a learning curve, an animation."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from PIL import Image
 
-from mdpnewton.report.figures import COLORS, new_figure
+from mdpnewton.checks import required
+from mdpnewton.report.figures import look, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def as_metrics(progress: Any) -> dict[str, Any]:
-    """One iteration as JSON; what is not known is null."""
+    """One iteration as JSON; unknown values are null."""
     record = progress.record
     numbers = {
         "iteration": record.iteration,
@@ -37,6 +41,18 @@ def as_metrics(progress: Any) -> dict[str, Any]:
     }
 
 
+def shown_metrics(line: dict[str, Any]) -> str:
+    """What the progress says of an iteration, in 56 characters or less.
+
+    Args:
+        line: What `as_metrics` gives.
+    """
+    kl = "-" if line["kl"] is None else f"{line['kl']:.2f}"
+    residual = "-" if line["residual"] is None else f"{line['residual']:.0e}"
+    back = "" if line["accepted"] else ", undone"
+    return f"return {line['return']:.5g} kl {kl} step {line['step']:.2g} residual {residual}{back}"
+
+
 def draw_training(
     environment: str,
     method: str,
@@ -45,13 +61,12 @@ def draw_training(
     counted: str = "transitions",
     shown: str = "return, exploring",
 ) -> Figure:
-    """The return of every batch, and its mean over the last five."""
+    """Draw the return of every batch, and its mean over the last five batches."""
     figure, axis = new_figure()
     axis.plot(x, returns, ".", color="0.6", label="batch")
     if len(returns) >= 5:
         smooth = np.convolve(returns, np.ones(5) / 5, "valid")
-        color = COLORS.get(method, "tab:blue")
-        axis.plot(x[4:], smooth, color=color, label="mean of five batches")
+        axis.plot(x[4:], smooth, color=look(method).color, label="mean of five batches")
     axis.set_xlabel(counted)
     axis.set_ylabel(shown)
     axis.set_title(f"{environment}, {method.replace('_', ' ')}")
@@ -60,8 +75,9 @@ def draw_training(
 
 
 def save_animation(path: Path, frames: list[np.ndarray], milliseconds: int = 60) -> None:
-    """Frames as a GIF that repeats."""
-    pictures = [Image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
+    """Write frames as a repeating GIF."""
+    image = required("PIL.Image", "an animation")
+    pictures = [image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
     small = [picture.quantize(64) for picture in pictures]
     small[0].save(
         path, save_all=True, append_images=small[1:], duration=milliseconds, loop=0, optimize=True

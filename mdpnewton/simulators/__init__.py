@@ -1,4 +1,4 @@
-"""Whatever plays episodes with a policy, and the episodes; their worth is for `evaluators`."""
+"""Simulators that play episodes with a policy, and the episodes; `evaluators` judge them."""
 
 from mdpnewton.simulators.abstract import SimulationError, Simulator, Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions

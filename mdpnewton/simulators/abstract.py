@@ -6,22 +6,23 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
+from mdpnewton.checks import refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories
 
 
 class SimulationError(ValueError):
-    """An environment that failed in the middle of an episode."""
+    """An environment failed in the middle of an episode."""
 
 
 @dataclass(frozen=True)
 class Spaces:
-    """What goes in and what comes out.
+    """Sizes and bounds of observations and actions.
 
     Attributes:
         observation: Length of an observation; 0 for integer observations.
-        actions: How many actions; None if they are continuous.
-        low: Least continuous action, one number a dimension; may be infinite.
-        high: Greatest.
+        actions: Number of actions; None if they are continuous.
+        low: Smallest continuous action, one number per dimension; entries may be infinite.
+        high: Largest continuous action, one number per dimension; entries may be infinite.
     """
 
     observation: int
@@ -29,26 +30,40 @@ class Spaces:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        whole("Spaces", "observation", self.observation)
+        bounds = [end is not None for end in (self.low, self.high)]
+        if bounds != [self.actions is None] * 2:
+            refuse("Spaces", "actions", "must be given, or `low` and `high` instead of it")
+        if self.actions is not None:
+            whole("Spaces", "actions", self.actions, 1)
+            return
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        if low.ndim != 1 or low.shape != high.shape:
+            refuse("Spaces", "low", f"needs shape (k,) like `high`, got {low.shape}, {high.shape}")
+        if not (low <= high).all():
+            refuse("Spaces", "low", f"must not exceed `high`, got {low} and {high}")
+
     @property
     def action_size(self) -> int:
         """Dimension of a continuous action."""
         return 0 if self.low is None else len(self.low)
 
     def unit(self) -> "Spaces":
-        """The same with continuous actions in [-1, 1]."""
+        """The same spaces with continuous actions in [-1, 1]."""
         if self.low is None:
             return self
         return Spaces(self.observation, None, -np.ones(self.action_size), np.ones(self.action_size))
 
     def half_range(self) -> np.ndarray:
-        """Half of high minus low, and 1 where that is infinite."""
+        """Half of high minus low, or 1 where that is infinite."""
         assert self.low is not None
         assert self.high is not None
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         return np.where(bounded, (self.high - self.low) / 2, 1.0)
 
     def middle(self) -> np.ndarray:
-        """Between low and high, and 0 where they are infinite."""
+        """Midpoint of low and high, or 0 where they are infinite."""
         assert self.low is not None
         assert self.high is not None
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
@@ -57,15 +72,15 @@ class Spaces:
 
 @runtime_checkable
 class Simulator(Protocol):
-    """Plays episodes. The same key gives the same episodes, however they are spread out."""
+    """Plays episodes. The same key gives the same episodes, however they are distributed."""
 
     @property
     def spaces(self) -> Spaces:
-        """Of observations and actions."""
+        """Spaces of observations and actions."""
 
     @property
     def horizon(self) -> int:
-        """Longest episode: there it is truncated, which is not termination."""
+        """Maximum length of an episode. An episode that reaches it is truncated, not terminated."""
 
     def play(
         self,
@@ -78,14 +93,22 @@ class Simulator(Protocol):
         horizon: int | None = None,
         greedy: bool = False,
     ) -> Trajectories:
-        """Whole episodes. An episode depends on the key and its number alone.
+        """Play whole episodes. An episode depends on the key and its number alone.
 
         Args:
-            key: Of all randomness.
-            policy: Gives `sample` and `log_prob`, and `mode` if `greedy`.
-            w: Its parameters.
-            episodes: How many.
-            first: Number of the first of them.
-            horizon: Other than the simulator's own.
-            greedy: Take the most probable action always.
+            key: Random key.
+            policy: Policy that gives `sample` and `log_prob`, and `mode` if `greedy`.
+            w: Parameters of the policy.
+            episodes: Number of episodes.
+            first: Number of the first episode.
+            horizon: Maximum length of an episode; None for the simulator's own.
+            greedy: Whether to take the most probable action always.
         """
+
+
+def check_play(simulator: Simulator, episodes: int, first: int, horizon: int | None) -> int:
+    """The horizon to play to, after a check of the arguments of `play`."""
+    call = f"{type(simulator).__name__}.play"
+    whole(call, "episodes", episodes, 1)
+    whole(call, "first", first)
+    return simulator.horizon if horizon is None else whole(call, "horizon", horizon, 1)

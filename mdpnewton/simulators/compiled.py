@@ -8,26 +8,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.simulators.abstract import Spaces
+from mdpnewton.checks import instance, whole
+from mdpnewton.simulators.abstract import Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
 class CompiledSimulator(eqx.Module):
-    """A simulator of pure functions; subclasses give `reset` and `step`, and the loop is here."""
+    """A simulator of pure functions: subclasses define `reset` and `step`, this class the loop."""
+
+    def __check_init__(self) -> None:
+        whole(type(self).__name__, "horizon", self.horizon, 1)
 
     @property
     @abstractmethod
     def spaces(self) -> Spaces:
-        """Of observations and actions."""
+        """Spaces of observations and actions."""
 
     @property
     @abstractmethod
     def horizon(self) -> int:
-        """Longest episode."""
+        """Maximum length of an episode."""
 
     @abstractmethod
     def reset(self, key: PRNGKeyArray) -> PyTree:
-        """A first state."""
+        """Draw a first state."""
 
     @abstractmethod
     def step(
@@ -51,27 +55,31 @@ class CompiledSimulator(eqx.Module):
         greedy: bool = False,
     ) -> Trajectories:
         """See `Simulator`."""
-        length = self.horizon if horizon is None else horizon
+        length = check_play(self, episodes, first, horizon)
         return _play(self, key, policy, w, jnp.arange(first, first + episodes), length, greedy)
 
 
 class UnitActions(CompiledSimulator):
-    """Another simulator whose bounds of action are called -1 and 1.
+    """Wraps a simulator so that -1 and 1 stand for the bounds of its actions.
 
     Attributes:
-        simulator: The one inside.
+        simulator: The simulator inside.
     """
 
     simulator: CompiledSimulator
 
+    def __check_init__(self) -> None:
+        remedy = "others take unit actions as an option, as `GymnasiumSimulator` does"
+        instance("UnitActions", "simulator", self.simulator, CompiledSimulator, remedy)
+
     @property
     def spaces(self) -> Spaces:
-        """Of the simulator inside, with unit actions."""
+        """Spaces of the simulator inside, with unit actions."""
         return self.simulator.spaces.unit()
 
     @property
     def horizon(self) -> int:
-        """Of the simulator inside."""
+        """Horizon of the simulator inside."""
         return self.simulator.horizon
 
     def reset(self, key: PRNGKeyArray) -> PyTree:
@@ -126,7 +134,9 @@ def _play(
         begin, rest = jax.random.split(jax.random.fold_in(key, number))
         moments = jax.random.split(rest, horizon)
         start = (simulator.reset(begin), jnp.array(True))
-        return jax.lax.scan(one_step, start, (jnp.arange(horizon), moments))[1]
+        episode: Trajectories = jax.lax.scan(one_step, start, (jnp.arange(horizon), moments))[1]
+        return episode
 
     stacked = jax.vmap(one_episode)(numbers)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    flat: Trajectories = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    return flat

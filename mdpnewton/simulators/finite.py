@@ -1,4 +1,4 @@
-"""A finite MDP as a simulator: what a sampled evaluator is checked on."""
+"""A finite MDP as a simulator, on which sampled evaluators are checked."""
 
 import equinox as eqx
 import jax
@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from mdpnewton.checks import instance, refuse, whole
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.simulators.abstract import Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator
@@ -15,8 +16,9 @@ class FiniteSimulator(CompiledSimulator):
     """Samples states and rewards of a `FiniteMDP`; observations are the state numbers.
 
     Attributes:
-        horizon: Where episodes are truncated; choose it so that the discount to its power is
-            negligible, or the episodes are those of a finite-horizon problem.
+        horizon: Number of steps after which episodes are truncated. Choose it so that the discount
+            to its power is negligible; otherwise the episodes are those of a finite-horizon
+            problem.
     """
 
     transition: Float[Array, "S A S"]
@@ -25,23 +27,23 @@ class FiniteSimulator(CompiledSimulator):
     steps: int = eqx.field(static=True)
 
     def __init__(self, mdp: FiniteMDP, horizon: int):
+        call = "FiniteSimulator"
+        instance(call, "mdp", mdp, FiniteMDP, "for another problem subclass `CompiledSimulator`")
         if mdp.is_sparse:
-            raise ValueError("`FiniteSimulator(mdp)` needs dense transitions of shape (S, A, S).")
-        if horizon < 1:
-            raise ValueError(f"`FiniteSimulator(horizon=...)` must be at least 1, got {horizon}.")
+            refuse(call, "mdp", "needs dense transitions of shape (S, A, S), got sparse ones")
         self.transition = jnp.cumsum(jnp.asarray(np.asarray(mdp.transition)), axis=2)
         self.reward = jnp.asarray(mdp.reward)
         self.start = jnp.cumsum(jnp.asarray(mdp.start))
-        self.steps = horizon
+        self.steps = whole(call, "horizon", horizon, 1)
 
     @property
     def spaces(self) -> Spaces:
-        """Integers in, integers out."""
+        """Integer observations and integer actions."""
         return Spaces(observation=0, actions=self.reward.shape[1])
 
     @property
     def horizon(self) -> int:
-        """Where episodes are truncated."""
+        """Number of steps after which episodes are truncated."""
         return self.steps
 
     def reset(self, key: PRNGKeyArray) -> Int[Array, ""]:

@@ -8,28 +8,28 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, PRNGKeyArray, PyTree
+from jaxtyping import Array, ArrayLike, Key, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import MissingExtraError, required
-from mdpnewton.simulators.abstract import SimulationError, Spaces
+from mdpnewton.checks import MissingExtraError, flag, instance, required, whole
+from mdpnewton.simulators.abstract import SimulationError, Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
-OURS = ("mdpnewton/", "mdpnewton.environments")  # a prefix, and who registers such ids
-UNLIMITED = 1000  # steps, for an environment that sets no limit of its own
+OURS = ("mdpnewton/", "mdpnewton.environments")  # prefix of ids, and the module that registers them
+UNLIMITED = 1000  # steps per episode, for an environment without a limit of its own
 
 
 class GymnasiumSimulator:
     """Episodes of a Gymnasium environment, each with its own seed.
 
-    Observations are flattened; one that is an image or has no fixed length is refused. Actions
-    are a `Discrete` or a `Box`; continuous ones are clipped to the box on their way in, and
-    recorded as the policy chose them.
+    Observations are flattened; images and observations without a fixed length are refused. Actions
+    are a `Discrete` or a `Box`; continuous ones are clipped to the box before the environment gets
+    them, and recorded as the policy chose them.
 
     Attributes:
-        spaces: Of observations and actions.
-        horizon: The environment's own limit, or 1000 steps.
-        copies: How many episodes run side by side. They don't change the results.
-        unit_actions: Whether the policy's -1 and 1 stand for the ends of the box.
+        spaces: Spaces of observations and actions.
+        horizon: The environment's own limit of steps, or 1000 if it has none.
+        copies: Number of episodes that run side by side. It does not change the results.
+        unit_actions: Whether -1 and 1 in the policy's actions stand for the ends of the box.
     """
 
     def __init__(
@@ -39,17 +39,21 @@ class GymnasiumSimulator:
         horizon: int | None = None,
         unit_actions: bool = False,
     ):
+        call, remedy = "GymnasiumSimulator", "pass an id, as 'CartPole-v1', or a function"
+        instance(call, "make", make, str | Callable, remedy)
+        self.copies = whole(call, "copies", copies, 1)
+        self.unit_actions = flag(call, "unit_actions", unit_actions)
+        if horizon is not None:
+            whole(call, "horizon", horizon, 1)
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
-        self._make = (lambda: made(make)) if isinstance(make, str) else make
+        self._make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
         self._environments = [self._make()]
         first = self._environments[0]
         self._flatten = _flattener(self.name, first.observation_space)
         self._own, self._least = _spaces(self.name, first)
         self.spaces = self._own.unit() if unit_actions else self._own
-        self.unit_actions = unit_actions
         limit = getattr(first.spec, "max_episode_steps", None)
         self.horizon = horizon or limit or UNLIMITED
-        self.copies = copies
 
     def play(
         self,
@@ -63,7 +67,7 @@ class GymnasiumSimulator:
         greedy: bool = False,
     ) -> Trajectories:
         """See `Simulator`."""
-        length = horizon or self.horizon
+        length = check_play(self, episodes, first, horizon)
         width = min(self.copies, episodes)
         while len(self._environments) < width:
             self._environments.append(self._make())
@@ -77,7 +81,7 @@ class GymnasiumSimulator:
                 for environment, seed in zip(self._environments, seeds, strict=False)
             ]
             for one in group[first + episodes - begin :]:
-                one.over = True  # beyond what was asked for
+                one.over = True  # beyond the number of episodes to play
             for time in range(length):
                 running = [n for n, one in enumerate(group) if not one.over]
                 if not running:
@@ -91,7 +95,7 @@ class GymnasiumSimulator:
         return _trajectories(played)
 
     def frames(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> list[np.ndarray]:
-        """Pictures of one greedy episode, from the environment's own renderer."""
+        """Pictures of one greedy episode, drawn by the environment's own renderer."""
         if "rgb_array" not in self._environments[0].metadata.get("render_modes", ()):
             raise ValueError(
                 f"environment {self.name!r} draws no pictures: it has no render mode 'rgb_array'; "
@@ -121,7 +125,7 @@ class _Episode:
 
     def __init__(self, environment: Any, seed: int, simulator: GymnasiumSimulator):
         self.environment, self.simulator = environment, simulator
-        self.rows: list[tuple] = []
+        self.rows: list[tuple[Any, ...]] = []
         self.over = False
         observation, _ = self._guarded(lambda: environment.reset(seed=seed))
         self.seen = self._checked(observation)
@@ -147,7 +151,7 @@ class _Episode:
         if not np.isfinite(reward):
             raise SimulationError(
                 f"{self.simulator.name} returned the reward {reward} in step {len(self.rows)}; "
-                f"mend the environment, the policy so far is safe."
+                f"fix the environment; the policy so far is safe."
             )
         self.over = bool(terminated or truncated or last)
         row = (self.seen, action, float(reward), after, bool(terminated), self.over, log_prob)
@@ -159,7 +163,7 @@ class _Episode:
         if not np.isfinite(seen).all():
             raise SimulationError(
                 f"{self.simulator.name} returned an observation with NaN or infinite entries in "
-                f"step {len(self.rows)}; mend the environment, the policy so far is safe."
+                f"step {len(self.rows)}; fix the environment; the policy so far is safe."
             )
         return seen
 
@@ -169,13 +173,13 @@ class _Episode:
         except Exception as error:
             raise SimulationError(
                 f"{self.simulator.name} raised {type(error).__name__} in step {len(self.rows)}: "
-                f"{error}; mend the environment, the policy so far is safe."
+                f"{error}; fix the environment; the policy so far is safe."
             ) from error
 
 
 @eqx.filter_jit
 def _act(
-    policy: Any, w: PyTree, seen: ArrayLike, keys: PRNGKeyArray, time: ArrayLike, greedy: bool
+    policy: Any, w: PyTree, seen: ArrayLike, keys: Key[Array, " n"], time: ArrayLike, greedy: bool
 ) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray, observation: Array) -> tuple[Array, Array]:
         if greedy:
@@ -207,7 +211,7 @@ def _trajectories(played: list[_Episode]) -> Trajectories:
 
 
 def made(name: str, **options: Any) -> Any:
-    """The environment of that id; `module:Id-v0` imports the module first."""
+    """Make the environment with this id; `module:Id-v0` imports the module first."""
     gymnasium = required("gymnasium", f"environment {name!r}")
     prefix, module = OURS
     if not name.startswith(prefix):
@@ -239,15 +243,16 @@ def _picture(name: str, environment: Any) -> np.ndarray:
     import gymnasium
 
     try:
-        return environment.render()
+        picture: np.ndarray = environment.render()
     except gymnasium.error.DependencyNotInstalled as error:  # its text says what to install
         raise MissingExtraError(f"environment {name!r} cannot draw pictures: {error}") from None
+    return picture
 
 
 def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:
     from gymnasium import spaces
 
-    def refuse(what: str) -> ValueError:
+    def unsupported(what: str) -> ValueError:
         return ValueError(
             f"environment {name!r} has {what} observations, which are not supported; wrap it so "
             f"that it gives a vector (gymnasium.ObservationWrapper)."
@@ -262,9 +267,9 @@ def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:
                 check(inner)
         elif isinstance(part, spaces.Box):
             if len(part.shape) > 1:
-                raise refuse(f"image ({'x'.join(map(str, part.shape))})")
+                raise unsupported(f"image ({'x'.join(map(str, part.shape))})")
         elif not isinstance(part, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-            raise refuse(type(part).__name__)
+            raise unsupported(type(part).__name__)
 
     check(space)
     return lambda observation: np.asarray(spaces.flatten(space, observation), float).ravel()

@@ -8,40 +8,41 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
 class Trajectories(eqx.Module):
-    """Transitions, episode after episode, in the order of time.
+    """Transitions in the order of time, episode after episode.
 
-    Rows that are not `valid` are padding: they may stand anywhere and weigh nothing.
+    Rows that are not `valid` are padding: they may occur anywhere and have no weight.
 
     Attributes:
-        observations: What the policy saw, leading axis n.
-        actions: What the policy chose, before any clipping by the environment.
-        rewards: What came of it.
-        next_observations: What was seen after it, also at the end of an episode.
-        terminated: The episode is over for good: nothing follows, bootstrap from 0.
-        ends: The last transition of its episode, by termination or by truncation.
+        observations: Observations that the policy saw, with leading axis n.
+        actions: Actions that the policy chose, before any clipping by the environment.
+        rewards: Rewards of the transitions.
+        next_observations: Observations after the transitions, also at the end of an episode.
+        terminated: Whether the episode terminated with this transition, so that nothing follows and
+            values bootstrap from 0.
+        ends: Whether the transition is the last of its episode, by termination or by truncation.
         times: Number of the transition in its episode, from 0.
         log_probs: log pi of the action under the policy that chose it.
-        valid: False for padding.
+        valid: Whether the row is a transition; False for padding.
     """
 
-    observations: PyTree[Array]
-    actions: PyTree[Array]
-    rewards: Float[Array, " n"]
-    next_observations: PyTree[Array]
-    terminated: Bool[Array, " n"]
-    ends: Bool[Array, " n"]
-    times: Int[Array, " n"]
-    log_probs: Float[Array, " n"]
-    valid: Bool[Array, " n"]
+    observations: PyTree[Array | np.ndarray]
+    actions: PyTree[Array | np.ndarray]
+    rewards: Float[Array, "*n"]
+    next_observations: PyTree[Array | np.ndarray]
+    terminated: Bool[Array, "*n"]
+    ends: Bool[Array, "*n"]
+    times: Int[Array, "*n"]
+    log_probs: Float[Array, "*n"]
+    valid: Bool[Array, "*n"]
 
     @property
     def transitions(self) -> int:
-        """How many transitions count."""
+        """Number of valid transitions."""
         return int(np.asarray(self.valid).sum())
 
     @property
     def episodes(self) -> int:
-        """How many episodes they make."""
+        """Number of episodes."""
         return int((np.asarray(self.ends) & np.asarray(self.valid)).sum())
 
     @property
@@ -51,16 +52,16 @@ class Trajectories(eqx.Module):
         return over.cumsum() - over
 
     @property
-    def listed_actions(self) -> PyTree[Array]:
-        """The actions as `WeightedPairs` lists them: one for each state."""
+    def listed_actions(self) -> PyTree[Array | np.ndarray]:
+        """The actions as `WeightedPairs` lists them: one per state."""
         return jax.tree.map(lambda leaf: leaf[:, None], self.actions)
 
     def discounts(self, discount: float) -> Float[Array, " n"]:
-        """gamma^t of every row, and 0 for padding."""
+        """gamma^t of every row, or 0 for padding."""
         return jnp.where(self.valid, discount ** jnp.asarray(self.times, float), 0.0)
 
     def returns(self, discount: float = 1.0) -> np.ndarray:
-        """The discounted sum of rewards of every episode, one number each."""
+        """Discounted sum of rewards, one number per episode."""
         valid = np.asarray(self.valid)
         rewards = np.asarray(self.rewards) * discount ** np.asarray(self.times)
         return np.bincount(np.asarray(self.episode)[valid], rewards[valid])
@@ -71,13 +72,13 @@ def accumulated(
 ) -> Float[Array, "n *d"]:
     r"""The reverse sum $x_t = u_t + c_t x_{t+1}$ along every episode.
 
-    It is the return for $u_t = r_t, c_t = \gamma$, the generalised advantage for temporal
+    This is the return for $u_t = r_t, c_t = \gamma$, the generalised advantage for temporal
     differences and $\gamma\lambda$, and a row of LSTD for differences of features.
 
     Args:
-        terms: $u_t$.
-        decay: $c_t$, the weight of what follows transition t; ignored at ends.
-        trajectories: Says where episodes end.
+        terms: The terms $u_t$.
+        decay: Weight $c_t$ of what follows transition t; ignored at the ends of episodes.
+        trajectories: Transitions, which say where episodes end.
     """
     on = jnp.where(trajectories.ends | ~trajectories.valid, 0.0, decay)
     shape = (-1,) + (1,) * (terms.ndim - 1)
@@ -91,10 +92,10 @@ def accumulated(
     return jax.lax.scan(step, jnp.zeros_like(terms[0]), (on, terms), reverse=True)[1]
 
 
-def joined(batches: list[Trajectories]) -> Trajectories:
-    """The valid rows of all batches in turn, padded to one of a few lengths.
+def concatenated(batches: list[Trajectories]) -> Trajectories:
+    """Join the valid rows of all batches, padded to one of a few lengths.
 
-    Compiled functions meet few different shapes: four to an octave.
+    Compiled functions therefore meet few different shapes: four per octave.
     """
     rows = [np.asarray(batch.valid) for batch in batches]
     total = sum(int(row.sum()) for row in rows)
@@ -106,9 +107,11 @@ def joined(batches: list[Trajectories]) -> Trajectories:
         kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
         return jnp.asarray(np.concatenate(kept))
 
-    return jax.tree.map(join, *batches)
+    joined: Trajectories = jax.tree.map(join, *batches)
+    return joined
 
 
 def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
-    """The rows for which `rows` is True; ends stay where they were."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)  # JAX would be slow
+    """The rows for which `rows` is True; `ends` keeps its values."""
+    kept: Trajectories = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trajectories)
+    return kept  # by NumPy, because JAX would be slow

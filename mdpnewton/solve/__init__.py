@@ -1,7 +1,7 @@
-"""Ways to solve A x = b, each with a report; what A is, is for `methods`.
+"""Ways to solve A x = b, each with a report; `methods` decide what A is.
 
-A is minus a curvature, so that positive definite is the good case. Nothing is repaired
-silently: what was found, and what was done about it, stands in the report of every solve.
+A is minus a curvature, so that positive definite is the good case. Nothing is repaired silently:
+the report of every solve says what was found, and what was done about it.
 """
 
 from mdpnewton.solve.direct import Block, Dense, Diagonal

@@ -9,24 +9,29 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
+from mdpnewton.checks import flag, number
 from mdpnewton.solve.report import Operator, Solver, SolveReport, length
 
 
 class Dense(Solver):
-    """The whole matrix: Cholesky where it is positive definite, else its eigenvectors.
+    """Solves with the whole matrix: by Cholesky if it is positive definite, else by eigenvectors.
 
-    Paper: inverts the matrix. Here: a singular one gives the solution of least norm and the
-    status "singular", because every full tabular policy has one.
+    Paper: inverts the matrix. Here: a singular matrix gives the solution of least norm and the
+    status "singular", because every full tabular policy has a singular matrix.
 
     Attributes:
-        ridge: Added to the diagonal.
-        absolute: Replace negative eigenvalues by their absolute values.
-        relative_ridge: Multiple of the mean of the diagonal that is added to it too.
+        ridge: Number that is added to the diagonal.
+        absolute: Whether negative eigenvalues are replaced by their absolute values.
+        relative_ridge: Multiple of the diagonal's mean absolute value that is added to it too.
     """
 
     ridge: float = 0.0
     absolute: bool = False
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        flag("Dense", "absolute", self.absolute)
+        number("Dense", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
@@ -38,15 +43,18 @@ class Dense(Solver):
 
 
 class Block(Solver):
-    """The diagonal blocks, one for each leaf of `w` or row of a table, Appendix B.2.
+    """Solves with the diagonal blocks, one per leaf of `w` or row of a table, Appendix B.2.
 
     Attributes:
-        ridge: Added to the diagonal.
-        absolute: Replace negative eigenvalues by their absolute values.
+        ridge: Number that is added to the diagonal.
+        absolute: Whether negative eigenvalues are replaced by their absolute values.
     """
 
     ridge: float = 0.0
     absolute: bool = False
+
+    def __check_init__(self) -> None:
+        flag("Block", "absolute", self.absolute)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the block-diagonal system."""
@@ -62,17 +70,21 @@ class Block(Solver):
 
 
 class Diagonal(Solver):
-    """The diagonal alone: each parameter on its own, Section 4.1.
+    """Solves with the diagonal alone: each parameter on its own, Section 4.1.
 
     Attributes:
-        ridge: Added to the diagonal.
-        absolute: Replace negative entries by their absolute values.
-        relative_ridge: Multiple of the mean of the diagonal that is added to it too.
+        ridge: Number that is added to the diagonal.
+        absolute: Whether negative entries are replaced by their absolute values.
+        relative_ridge: Multiple of the diagonal's mean absolute value that is added to it too.
     """
 
     ridge: float = 0.0
     absolute: bool = False
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        flag("Diagonal", "absolute", self.absolute)
+        number("Diagonal", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the diagonal system."""
@@ -84,7 +96,7 @@ class Diagonal(Solver):
 
 
 def _relative(diagonal: Array, share: float) -> float:
-    """That share of the diagonal's mean size; 0 where it is not finite."""
+    """That share of the diagonal's mean absolute value, or 0 if it is not finite."""
     if not share:
         return 0.0
     mean = float(jnp.abs(diagonal).mean())
@@ -92,7 +104,7 @@ def _relative(diagonal: Array, share: float) -> float:
 
 
 class _Seen(NamedTuple):
-    """What one system, or a stack of them, showed."""
+    """What was found in one system, or in a stack of them."""
 
     error: Scalar  # squared norm of A x - b
     smallest: Scalar
@@ -110,7 +122,7 @@ def _solve_symmetric(
     epsilon = n * jnp.finfo(b.dtype).eps
     matrix = matrix + ridge * jnp.eye(n)
     finite = jnp.isfinite(matrix).all()
-    # With a unit diagonal the pivots tell rank from bad scaling.
+    # With a unit diagonal, the pivots distinguish low rank from bad scaling.
     diagonal = jnp.abs(jnp.diagonal(matrix))
     scale = jnp.where(diagonal > 0, jax.lax.rsqrt(diagonal), 1.0)
     factor = jnp.linalg.cholesky(scale[:, None] * matrix * scale, symmetrize_input=False)
@@ -151,7 +163,7 @@ def _solve_blocks(
 def _solve_entries(
     entries: Float[Array, " n"], b: Float[Array, " n"], ridge: Any, absolute: bool
 ) -> tuple[Float[Array, " n"], _Seen]:
-    """The diagonal system, each entry judged on its own: what is exactly zero is singular."""
+    """Solve the diagonal system entry by entry; an entry that is exactly zero is singular."""
     entries = entries + ridge
     finite, flat, negative = jnp.isfinite(entries), entries == 0, entries < 0
     used = jnp.abs(entries) if absolute else entries

@@ -1,7 +1,7 @@
-"""Solves that only multiply with A: conjugate gradients and steepest descent."""
+"""Solves that only multiply by A: conjugate gradients and steepest descent."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -10,46 +10,53 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree, Scalar
 
+from mdpnewton.checks import choice, flag, number, whole
 from mdpnewton.curvature import Curvature
 from mdpnewton.solve.report import Operator, Solver, SolveReport
 
 STATUS = ("iterations", "solved", "negative curvature", "singular", "not finite")
 RUNNING, SOLVED, NEGATIVE, SINGULAR, BROKEN = range(5)
 
+Start = Literal["gradient", "zero"]
+Products = Literal["exact", "finite_difference"]
+
 
 class ConjugateGradient(Solver):
     """Truncated conjugate gradients, Algorithm 3, with Steihaug's stop.
 
-    Stops at the tolerance, at the limit, or at a direction of negative or no curvature, and
-    returns the iterate of least residual; at negative curvature in the very first direction,
-    the gradient. Written here, because library versions take indefinite systems for solved
-    and meet NaN on flat directions; the tests name the cases.
+    It stops at the tolerance, at the limit, or at a direction of negative or no curvature, and
+    returns the iterate of least residual; if the very first direction has negative curvature, it
+    returns the gradient. Library versions are not used, because they take indefinite systems for
+    solved ones and meet NaN on flat directions; the tests name the cases.
 
     Attributes:
-        iterations: At most this many products.
+        iterations: Maximum number of products.
         tolerance: Relative residual at which to stop.
-        ridge: Added to the diagonal of A.
-        start: "gradient", as in Appendix B.3, or "zero".
-        products: "exact", or the paper's "finite_difference", eq. (58).
+        ridge: Number that is added to the diagonal of A.
+        start: Where to start: "gradient", as in Appendix B.3, or "zero".
+        products: How to multiply by A: "exact", or by the paper's "finite_difference", eq. (58).
         epsilon: Relative step of the finite difference.
-        relative_ridge: Multiple of b'Ab / b'b, the curvature along b, that is added to the
+        relative_ridge: Multiple of |b'Ab| / b'b, the curvature along b, that is added to the
             diagonal too.
     """
 
     iterations: int = 50
     tolerance: float = 1e-6
     ridge: float = 0.0
-    start: Literal["gradient", "zero"] = "gradient"
-    products: Literal["exact", "finite_difference"] = "exact"
+    start: Start = "gradient"
+    products: Products = "exact"
     epsilon: float = 1e-6
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        _check("ConjugateGradient", self)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
         return _solve("conjugate_gradient", self, A, b)
 
     def advance(self, on: "_System", state: "_State") -> "_State":
-        """One conjugate-gradient step."""
+        """Take one conjugate-gradient step."""
         image = on.product(state.p)
         status, smallest, largest = _watch(state, image)
         square = state.r @ state.r
@@ -63,36 +70,40 @@ class SteepestDescent(Solver):
     """The paper's solver for cart-pole: 250 steps from the gradient, Section 6.2.
 
     Attributes:
-        iterations: At most this many steps.
+        iterations: Maximum number of steps.
         tolerance: Relative residual at which to stop.
-        ridge: Added to the diagonal of A.
-        least_squares: Descend |A x - b|^2 / 2, which stays bounded where A is indefinite,
-            instead of x'Ax / 2 - b'x.
-        start: "gradient", as in the paper, or "zero".
-        products: "exact", or "finite_difference", eq. (58).
+        ridge: Number that is added to the diagonal of A.
+        least_squares: Whether to descend |A x - b|^2 / 2, which stays bounded where A is
+            indefinite, instead of x'Ax / 2 - b'x.
+        start: Where to start: "gradient", as in the paper, or "zero".
+        products: How to multiply by A: "exact", or by "finite_difference", eq. (58).
         epsilon: Relative step of the finite difference.
-        relative_ridge: Multiple of b'Ab / b'b that is added to the diagonal too.
+        relative_ridge: Multiple of |b'Ab| / b'b that is added to the diagonal too.
     """
 
     iterations: int = 250
     tolerance: float = 1e-10
     ridge: float = 0.0
     least_squares: bool = False
-    start: Literal["gradient", "zero"] = "gradient"
-    products: Literal["exact", "finite_difference"] = "exact"
+    start: Start = "gradient"
+    products: Products = "exact"
     epsilon: float = 1e-6
     relative_ridge: float = 0.0
+
+    def __check_init__(self) -> None:
+        _check("SteepestDescent", self)
+        flag("SteepestDescent", "least_squares", self.least_squares)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`."""
         return _solve("steepest_descent", self, A, b)
 
     def advance(self, on: "_System", state: "_State") -> "_State":
-        """One exact line search along the residual, or along A times it."""
+        """Search exactly along the residual, or along A times the residual."""
         image = on.product(state.p)
         status, smallest, largest = _watch(state, image)
         if self.least_squares:
-            # Any curvature will do, but A r = 0 means: no better x for an inconsistent system.
+            # Any curvature will do, but A r = 0 means that an inconsistent system has no better x.
             flat = image @ image <= _floor(on.b.dtype, largest) ** 2 * (state.p @ state.p)
             still = jnp.where(flat, SINGULAR, RUNNING)
             status = jnp.where(status == BROKEN, BROKEN, still)
@@ -105,6 +116,16 @@ class SteepestDescent(Solver):
         return _record(self, on, state, status, smallest, largest, x, r, r)
 
 
+def _check(call: str, solver: ConjugateGradient | SteepestDescent) -> None:
+    """What both have in common; `Solver` checks the ridge."""
+    whole(call, "iterations", solver.iterations)
+    number(call, "tolerance", solver.tolerance, least=0)
+    choice(call, "start", solver.start, get_args(Start))
+    choice(call, "products", solver.products, get_args(Products))
+    number(call, "epsilon", solver.epsilon, above=0)
+    number(call, "relative_ridge", solver.relative_ridge, least=0)
+
+
 class _State(NamedTuple):
     x: Float[Array, " n"]
     r: Float[Array, " n"]  # residual b - A x
@@ -112,14 +133,14 @@ class _State(NamedTuple):
     best: Float[Array, " n"]  # iterate of least residual
     least: Scalar
     k: Int[Array, ""]
-    smallest: Scalar  # curvature seen
-    largest: Scalar  # |A p| / |p| seen
+    smallest: Scalar  # smallest curvature so far
+    largest: Scalar  # largest |A p| / |p| so far
     status: Int[Array, ""]
     residuals: Float[Array, " iterations+1"]
 
 
 def _watch(state: _State, image: Array) -> tuple[Array, Array, Array]:
-    """The status that the direction p and its image A p call for."""
+    """The status that follows from the direction p and its image A p."""
     square = state.p @ state.p
     seen = (state.p @ image) / square
     largest = jnp.maximum(state.largest, jnp.sqrt((image @ image) / square))
@@ -130,7 +151,7 @@ def _watch(state: _State, image: Array) -> tuple[Array, Array, Array]:
 
 
 def _floor(dtype: Any, largest: Any) -> Any:
-    """Curvature below this is round-off: relative to A itself, so free of its scale."""
+    """Curvature below this is round-off; it is relative to A, and hence free of its scale."""
     return 64 * jnp.finfo(dtype).eps * largest
 
 
@@ -145,10 +166,10 @@ def _record(
     r: Array,
     p: Array,
 ) -> _State:
-    """The next state: the step if `status` lets it be taken, else the old one, stopped."""
+    """The next state: after the step if `status` allows it, else the old one, stopped."""
     taken = (status == RUNNING) & jnp.isfinite(jnp.linalg.norm(r))
     status = jnp.where((status == RUNNING) & ~taken, BROKEN, status)
-    # The recurrence for r drifts from b - A x where x cancels: believe it only when checked.
+    # The recurrence for r drifts from b - A x where x cancels: trust it only after a check.
     done = taken & (jnp.linalg.norm(r) <= solver.tolerance)
     r = on.choose(done, lambda: on.b - on.product(x), lambda: r)
     p = jnp.where(done, r, p)
@@ -171,26 +192,30 @@ def _record(
 
 
 class _System(NamedTuple):
-    """A x = b, and how to loop and choose where A lives: traced, or on the host."""
+    """A x = b, with the loop and the choice that fit where A lives: traced, or on the host."""
 
     product: Callable[[Array], Array]
     b: Float[Array, " n"]
-    loop: Callable
-    choose: Callable
+    loop: Callable[..., Any]
+    choose: Callable[..., Any]
 
 
-def _loop_on_host(condition: Callable, body: Callable, state: Any) -> Any:
+def _loop_on_host(
+    condition: Callable[[_State], Array], body: Callable[[_State], _State], state: _State
+) -> _State:
     while condition(state):
         state = body(state)
     return state
 
 
-def _choose_on_host(condition: Any, then: Callable, otherwise: Callable) -> Any:
+def _choose_on_host(
+    condition: Array, then: Callable[[], Array], otherwise: Callable[[], Array]
+) -> Array:
     return then() if condition else otherwise()
 
 
 def _iterate(solver: Any, bare: _System) -> tuple[Scalar, Scalar, _State]:
-    # With b of length one residuals are relative, and squares of small numbers don't underflow.
+    # With b of length one, residuals are relative, and squares of small numbers don't underflow.
     largest = jnp.abs(bare.b).max()
     largest = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1.0)
     length = largest * jnp.maximum(jnp.linalg.norm(bare.b / largest), 1.0)
@@ -239,7 +264,7 @@ def _traced(solver: Any, A: Curvature, b: PyTree) -> tuple[PyTree, Scalar, Scala
 
     system = _System(product, flat, jax.lax.while_loop, jax.lax.cond)
     residual, ridge, state = _iterate(solver, system)
-    return unravel(state.best), residual, ridge, state  # outside of jit every leaf is a call
+    return unravel(state.best), residual, ridge, state  # outside jit every leaf costs a call
 
 
 def _solve(name: str, solver: Any, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:

@@ -1,4 +1,4 @@
-"""What a solver takes and what it must report."""
+"""What a solver takes, and what it must report."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -9,13 +9,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import number
+
 
 class Operator(Protocol):
     """A symmetric matrix over PyTrees: `Curvature`, `PolicyHessian`, or your own."""
 
     @property
     def w(self) -> PyTree:
-        """A PyTree of the shape it acts on."""
+        """A PyTree shaped like the vectors that it acts on."""
 
     def mv(self, p: PyTree) -> PyTree:
         """The product with p."""
@@ -27,30 +29,30 @@ class Operator(Protocol):
         """Its diagonal, shaped like `w`."""
 
     def blocks(self) -> list[Array]:
-        """Its diagonal blocks, a stack of them for each leaf of `w`."""
+        """Its diagonal blocks, one stack per leaf of `w`."""
 
 
 @dataclass(frozen=True)
 class SolveReport:
-    """What a solve saw and did.
+    """What a solve found and did.
 
     Attributes:
         solver: Name of the solver.
-        status: "solved"; "indefinite": solved, against negative curvature; "corrected":
-            negative curvature was turned positive, as asked; "singular": solved without any
-            component along directions of no curvature; "negative curvature": stopped there;
-            "iterations": stopped at the limit; "not finite": NaN or infinity was met, and the
-            direction is the last finite iterate, or zero.
+        status: "solved"; "indefinite": solved, although there was negative curvature; "corrected":
+            negative curvature was turned positive, as requested; "singular": solved without any
+            component along directions of no curvature; "negative curvature": stopped at such a
+            direction; "iterations": stopped at the limit; "not finite": NaN or infinity was met,
+            and the direction is the last finite iterate, or zero.
         residual: |A x - b| / |b| for the matrix that was solved with, ridge included.
-        iterations: Iterations of an iterative solver, 1 for a direct one.
-        smallest_curvature: The smallest x'Ax / x'x seen, ridge included; for direct solvers
-            the smallest eigenvalue.
+        iterations: Number of iterations of an iterative solver; 1 for a direct one.
+        smallest_curvature: The smallest x'Ax / x'x that was seen, ridge included; for direct
+            solvers the smallest eigenvalue.
         negative_curvature: Whether curvature below zero, beyond round-off, was met.
         singular: Whether a direction of no curvature was met.
         slope: Directional derivative of U along the direction; negative means descent.
-        ridge: Multiple of the identity that was added to A, as asked.
-        fisher_damping: Multiple of the Fisher matrix that was added to A, as asked.
-        residuals: Relative residual at the start and after each iteration, if iterative.
+        ridge: Multiple of the identity that was added to A, as requested.
+        fisher_damping: Multiple of the Fisher matrix that was added to A, as requested.
+        residuals: Relative residuals of an iterative solver, at the start and after each iteration.
     """
 
     solver: str
@@ -71,28 +73,31 @@ class Solver(eqx.Module):
 
     ridge: eqx.AbstractVar[float]
 
+    def __check_init__(self) -> None:
+        number(type(self).__name__, "ridge", self.ridge, least=0)
+
     @abstractmethod
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
-        """The solution, always finite, and what was seen on the way."""
+        """The solution, always finite, and a report of the solve."""
 
 
 def on_host(tree: PyTree) -> np.ndarray:
     """All entries of a PyTree as one NumPy vector.
 
-    For the numbers that decide and are reported: ten times cheaper than an array operation of
-    JAX outside of compiled code.
+    It serves the numbers that decide and are reported: NumPy is ten times cheaper for them than an
+    array operation of JAX outside compiled code.
     """
     leaves = [np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
     return np.concatenate(leaves) if leaves else np.zeros(0)
 
 
 def inner(one: PyTree, other: PyTree) -> float:
-    """The inner product; infinite or NaN, without a warning, where the entries are."""
+    """The inner product; infinite or NaN, without a warning, if the entries are."""
     with np.errstate(all="ignore"):
         return float(on_host(one) @ on_host(other))
 
 
 def length(tree: PyTree) -> float:
-    """The Euclidean norm, likewise."""
+    """The Euclidean norm; infinite or NaN, without a warning, if the entries are."""
     with np.errstate(all="ignore"):
         return float(np.linalg.norm(on_host(tree)))

@@ -3,6 +3,7 @@
 from mdpnewton.steps.abstract import Line, Step, StepRule
 from mdpnewton.steps.line_searches import Armijo, Bracketing, StrongWolfe
 from mdpnewton.steps.rules import BestOfSet, Constant, Decay, KeepIfBetter
+from mdpnewton.steps.shortening import KeepUnlessLost, KLSchedule
 from mdpnewton.steps.trust_region import KLStep, SurrogateBacktracking
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "Bracketing",
     "Constant",
     "Decay",
+    "KLSchedule",
     "KLStep",
     "KeepIfBetter",
+    "KeepUnlessLost",
     "Line",
     "Step",
     "StepRule",

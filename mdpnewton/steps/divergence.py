@@ -1,21 +1,31 @@
-"""How far two policies lie apart, and what samples of one promise for the other."""
+"""How far two policies are apart, and what samples of one promise for the other."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree, Scalar
 
-from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.evaluation import AccumulatedMatrices, WeightedPairs
 from mdpnewton.policies import Policy
 
 
 def mean_divergence(policy: Policy, w: PyTree, v: PyTree, pairs: WeightedPairs) -> Scalar:
     r"""$E\,KL(\pi_w(\cdot|s) \,\|\, \pi_v(\cdot|s))$ over the occupancy of `pairs`.
 
-    In closed form where the policy has one; else from the listed actions by the estimate
-    $x - 1 - \log x$ of the ratio x, which is never negative.
+    The policy's closed form is used if it has one; otherwise the listed actions give the estimate
+    $x - 1 - \log x$ for the ratio x, which is never negative.
     """
     return _divergence(policy, w, v, pairs.states, pairs.actions, pairs.occupancy)
+
+
+def fisher_form(d: Float[Array, " n"], evaluation: AccumulatedMatrices) -> float:
+    r"""$d^\top F d$, with F the Fisher matrix of one decision.
+
+    To second order the mean divergence after a step of size a along d is $a^2 d^\top F d / 2$.
+    """
+    ahead, fisher = np.asarray(d), np.asarray(evaluation.matrix(d, "fisher").dense())
+    return float(ahead @ fisher @ ahead) / evaluation.decisions
 
 
 def promised(policy: Policy, w: PyTree, v: PyTree, pairs: WeightedPairs) -> Scalar:
@@ -31,7 +41,7 @@ def _divergence(
     closed = jax.vmap(policy.kl, in_axes=(None, None, 0))(w, v, states)
     if closed is None:
         x = _log_ratio(policy, w, v, states, actions)
-        # Complete listings weigh actions by their probability already: so do samples.
+        # Complete listings weight actions by their probability already, and so do samples.
         closed = jnp.sum(occupancy * (jnp.expm1(x) - x), axis=1) / jnp.where(
             weights > 0, weights, 1.0
         )

@@ -5,34 +5,36 @@ has not risen by `fraction` of what the slope at the start promises (Armijo), an
 slope there is still above `flatness` of it (Wolfe).
 
 SciPy's `line_search` is not used: its zoom gives up after ten trials, far too few where the first
-size may be wrong by a factor of 1e6, and it takes infinite values for numbers. Optax's needs an
+size may be wrong by a factor of 1e6, and it treats infinite values as numbers. Optax's needs an
 objective that JAX can trace.
 """
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
+from mdpnewton.checks import choice, number, refuse, whole
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
 Initial = float | Literal["twice", "quadratic"]
 Interpolation = Literal["halving", "quadratic", "cubic", "gradient"]
-Point = tuple[float, float, float]  # a size, U there, and its slope
+FIRST = ("twice", "quadratic")  # first sizes that follow from the step before
+Point = tuple[float, float, float]  # a size, and U and its slope there
 
 
 class Armijo(StepRule):
-    """Shrinking from the first size until U has risen enough.
+    """Shrinks the size, beginning with the first, until U has risen enough.
 
     Attributes:
-        initial: The first size: a number; "twice" the previous one; or "quadratic", where a
-            parabola with this slope would have risen twice as far as U has just done.
+        initial: The first size: a number; "twice" the previous one; or "quadratic", the size at
+            which a parabola with this slope would have risen twice as far as U has just done.
         shrink: Factor from one trial to the next, for "halving".
         interpolation: Where to look next: "halving"; the top of the parabola through the values
-            ("quadratic"); of the cubic through the last two ("cubic"); or of the cubic through
-            the last one and its slope ("gradient").
-        fraction: The share of the promised rise that must be kept.
-        largest: No first size above this. 1 is minFunc's; then a Gauss-Newton step never is
-            longer than an EM step.
-        trials: At most this many sizes.
+            ("quadratic"); the top of the cubic through the last two values ("cubic"); or the top of
+            the cubic through the last value and its slope ("gradient").
+        fraction: Share of the promised rise that must be achieved.
+        largest: Upper limit of the first size. minFunc has 1, with which a Gauss-Newton step is
+            never longer than an EM step.
+        trials: Maximum number of sizes to try.
     """
 
     initial: Initial = 1.0
@@ -41,6 +43,11 @@ class Armijo(StepRule):
     fraction: float = 1e-4
     largest: float = math.inf
     trials: int = 40
+
+    def __check_init__(self) -> None:
+        _check("Armijo", self)
+        number("Armijo", "shrink", self.shrink, above=0, below=1)
+        choice("Armijo", "interpolation", self.interpolation, get_args(Interpolation))
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -72,14 +79,14 @@ class Armijo(StepRule):
 
 
 class Bracketing(StepRule):
-    """Doubling until a size is too long, then bisection, to Armijo's and Wolfe's conditions.
+    """Doubles the size until it is too long, then bisects, to Armijo's and Wolfe's conditions.
 
     Attributes:
-        initial: As in `Armijo`.
-        fraction: Of the promised rise that must be kept.
-        flatness: Of the slope that may be left.
-        largest: No first size above this.
-        trials: At most this many sizes.
+        initial: The first size, as in `Armijo`.
+        fraction: Share of the promised rise that must be achieved.
+        flatness: Share of the initial slope that may be left.
+        largest: Upper limit of the first size.
+        trials: Maximum number of sizes to try.
     """
 
     initial: Initial = 1.0
@@ -87,6 +94,10 @@ class Bracketing(StepRule):
     flatness: float = 0.9
     largest: float = math.inf
     trials: int = 60
+
+    def __check_init__(self) -> None:
+        _check("Bracketing", self)
+        number("Bracketing", "flatness", self.flatness, above=0, below=1)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -105,18 +116,18 @@ class Bracketing(StepRule):
 
 
 class StrongWolfe(StepRule):
-    """A size with enough rise where the slope, up or down, is nearly flat.
+    """Finds a size with enough rise where the slope, up or down, is nearly flat.
 
-    Extrapolation by cubics until the top is bracketed, then interpolation by cubics, Nocedal &
+    It extrapolates by cubics until the top is bracketed, and then interpolates by cubics, Nocedal &
     Wright, Algorithms 3.5 and 3.6.
 
     Attributes:
-        initial: As in `Armijo`.
-        fraction: c1, of the promised rise that must be kept.
-        flatness: c2, of the slope that may be left.
-        largest: No first size above this.
-        extrapolation: A trial is at most so many times as long as the one before.
-        trials: At most this many sizes.
+        initial: The first size, as in `Armijo`.
+        fraction: Share c1 of the promised rise that must be achieved.
+        flatness: Share c2 of the initial slope that may be left.
+        largest: Upper limit of the first size.
+        extrapolation: Maximum ratio of a trial's size to that of the one before.
+        trials: Maximum number of sizes to try.
     """
 
     initial: Initial = 1.0
@@ -126,12 +137,17 @@ class StrongWolfe(StepRule):
     extrapolation: float = 10.0
     trials: int = 60
 
+    def __check_init__(self) -> None:
+        _check("StrongWolfe", self)
+        number("StrongWolfe", "flatness", self.flatness, above=0, below=1)
+        number("StrongWolfe", "extrapolation", self.extrapolation, above=1)
+
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
         if not line.slope > 0:
             return Step(0.0, False, "not an ascent direction")
-        # `low` has risen enough, and `behind` did before it; the top lies between `low` and `high`,
-        # if that is known; at `wall` nothing is finite.
+        # `low` has risen enough, and so had `behind` before it; the top lies between `low` and
+        # `high`, if `high` is known; at `wall` nothing is finite.
         low = behind = (0.0, line.start, line.slope)
         high: Point | None = None
         wall = math.inf
@@ -156,13 +172,26 @@ class StrongWolfe(StepRule):
         return _best_known(line, low[0])
 
     def _beyond(self, behind: Point, low: Point, wall: float) -> float:
-        """Where the cubic through the last two has its top, if that is far enough and finite."""
+        """The top of the cubic through the last two points, if that is far enough and finite."""
         if low[0] == 0:
             return 0.1 * wall
         least, most = low[0] + 0.01 * (low[0] - behind[0]), self.extrapolation * low[0]
         guess = _cubic_top(behind, low)
         guess = min(max(guess, least), most) if math.isfinite(guess) and guess > low[0] else most
         return min(guess, 0.5 * (low[0] + wall))
+
+
+def _check(call: str, rule: Armijo | Bracketing | StrongWolfe) -> None:
+    """What all line searches have in common."""
+    initial = rule.initial
+    if isinstance(initial, str) and initial not in FIRST:
+        names = " or ".join(map(repr, FIRST))
+        refuse(call, "initial", f"must be a number above 0, {names}, got {initial!r}")
+    if not isinstance(initial, str):
+        number(call, "initial", initial, above=0)
+    number(call, "fraction", rule.fraction, least=0, below=1)
+    number(call, "largest", rule.largest, above=0, infinite=True)
+    whole(call, "trials", rule.trials, 1)
 
 
 def _between(low: Point, high: Point) -> float:
@@ -175,14 +204,12 @@ def _between(low: Point, high: Point) -> float:
 def _first(initial: Initial, line: Line, largest: float) -> float:
     """The first size to try."""
     size = 1.0
-    if isinstance(initial, int | float):
+    if not isinstance(initial, str):
         size = float(initial)
     elif initial == "twice" and line.previous is not None and line.previous.accepted:
         size = 2 * line.previous.size
     elif initial == "quadratic" and line.risen > 0:
         size = 2 * line.risen / line.slope
-    elif initial not in ("twice", "quadratic"):
-        raise ValueError(f"`initial` must be a number, 'twice' or 'quadratic', got {initial!r}.")
     return min(size, largest)
 
 
@@ -196,20 +223,20 @@ def _slope(line: Line, size: float) -> float:
 
 
 def _best_known(line: Line, size: float) -> Step:
-    """A size that has risen enough, if there is one, although it is not flat there."""
+    """The size that has risen enough, if there is one, although the slope is not flat there."""
     if size > 0:
         return Step(size, reason="the slope is not flat there", evaluations=line.evaluations)
     return Step(0.0, False, "no size satisfies the Wolfe conditions", line.evaluations)
 
 
 def _parabola_top(line: Line, size: float, value: float) -> float:
-    """Of the parabola through the start, its slope and one value."""
+    """Top of the parabola through the start, its slope and one value."""
     bend = line.start + line.slope * size - value
     return 0.5 * line.slope * size**2 / bend if bend > 0 else math.nan
 
 
 def _cubic_top_by_values(line: Line, one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Of the cubic through the start, its slope and two values."""
+    """Top of the cubic through the start, its slope and two values."""
     (x, f), (y, g) = one, other
     p, q = (f - line.start - line.slope * x) / x**2, (g - line.start - line.slope * y) / y**2
     a = (p - q) / (x - y)
@@ -221,7 +248,7 @@ def _cubic_top_by_values(line: Line, one: tuple[float, float], other: tuple[floa
 
 
 def _cubic_top(one: Point, other: Point) -> float:
-    """Of the cubic through two values with their slopes."""
+    """Top of the cubic through two values with their slopes."""
     (x, f, df), (y, g, dg) = one, other
     if x > y:
         (x, f, df), (y, g, dg) = (y, g, dg), (x, f, df)

@@ -2,18 +2,22 @@
 
 import math
 
+from mdpnewton.checks import flag, instance, number, refuse
 from mdpnewton.evaluation import Evaluation
 from mdpnewton.steps.abstract import Line, Step, StepRule
 
 
 class Constant(StepRule):
-    """The same size always. Size 1 suits the second Gauss-Newton method, Theorem 10.
+    """Always the same size. Size 1 suits the second Gauss-Newton method, Theorem 10.
 
     Attributes:
-        size: The size.
+        size: Multiple of the direction to move by.
     """
 
     size: float = 1.0
+
+    def __check_init__(self) -> None:
+        number("Constant", "size", self.size, above=0)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -21,15 +25,19 @@ class Constant(StepRule):
 
 
 class Decay(StepRule):
-    """initial / (1 + iteration / time), Section 6.2.
+    """The size initial / (1 + iteration / time), Section 6.2.
 
     Attributes:
-        initial: A, the first size.
-        time: Iterations until it has halved.
+        initial: The first size.
+        time: Number of iterations until the size has halved.
     """
 
     initial: float = 1.0
     time: float = 100.0
+
+    def __check_init__(self) -> None:
+        number("Decay", "initial", self.initial, above=0)
+        number("Decay", "time", self.time, above=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -41,13 +49,22 @@ class BestOfSet(StepRule):
 
     Attributes:
         sizes: The sizes to try; the paper's by default.
-        normalized: Divide by the norm of the direction, so that sizes are distances.
+        normalized: Whether to divide by the norm of the direction, so that sizes are distances.
         stay: Whether staying may win too. Paper: a size is always taken.
     """
 
     sizes: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
     normalized: bool = True
     stay: bool = False
+
+    def __check_init__(self) -> None:
+        call, sizes = "BestOfSet", self.sizes
+        if not isinstance(sizes, tuple) or not sizes:
+            refuse(call, "sizes", f"needs a tuple of at least one size, got {sizes!r}; pass (1.0,)")
+        for size in sizes:
+            number(call, "sizes", size, above=0)
+        flag(call, "normalized", self.normalized)
+        flag(call, "stay", self.stay)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -64,18 +81,23 @@ class BestOfSet(StepRule):
 
 
 class KeepIfBetter(StepRule):
-    """Another rule's step, but back to the old point if U fell: the check of Section 6.2.
+    """Takes another rule's step, but returns to the old point if U fell: the check of Section 6.2.
 
-    It compares the evaluations at both points, which the search makes anyway: no other data.
+    It compares the evaluations at both points, which the search makes anyway, and needs no others.
 
     Attributes:
         rule: The rule inside.
-        tolerance: How far U may fall and the step still stand, in standard errors of U at the
-            new point. Exact evaluations have none.
+        tolerance: How far U may fall for the step to stand, in standard errors of U at the new
+            point. Exact evaluations have no error.
     """
 
     rule: StepRule = Constant()
     tolerance: float = 0.0
+
+    def __check_init__(self) -> None:
+        call, remedy = "KeepIfBetter", "pass a rule, as `Constant(0.5)`"
+        instance(call, "rule", self.rule, StepRule, remedy)
+        number(call, "tolerance", self.tolerance, least=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
@@ -83,6 +105,6 @@ class KeepIfBetter(StepRule):
 
     def keeps(self, before: Evaluation, after: Evaluation) -> bool:
         """See `StepRule`."""
-        # Not the error of the difference: a point where no episode earns anything has none, and
-        # would stand against every rare reward that was seen before it.
+        # The error of the difference would not do: a point where no episode earns anything has no
+        # error of its own, and would stand against every rare reward that was seen before it.
         return after.objective >= before.objective - self.tolerance * after.objective_error

@@ -1,1 +1,1 @@
-"""What people run on a problem of their own: presets and drivers around `search`, no new method."""
+"""What people run on their own problems: presets and drivers around `search`, no new methods."""

@@ -1,8 +1,9 @@
-"""Black-box optimisation: a Gaussian over points climbs any function by the paper's methods."""
+"""Black-box optimisation: a Gaussian over points climbs any function with the paper's methods."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from inspect import signature
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -10,35 +11,17 @@ import numpy as np
 from jaxtyping import Float, PyTree
 from numpy.typing import ArrayLike
 
+from mdpnewton.checks import choice, flag, instance, number, refuse, whole
 from mdpnewton.evaluators.bandit import Bandit, Weighting
-from mdpnewton.evaluators.shaping import Shaping, rank_utilities
+from mdpnewton.evaluators.shaping import Shaping, checked_shaping, rank_utilities
 from mdpnewton.loop import Record, search
-from mdpnewton.methods import (
-    METHODS,
-    BlockwiseMaximization,
-    Guarded,
-    Method,
-    Precondition,
-    Steepest,
-)
+from mdpnewton.methods import Method, MethodsOf, Settings, method_for
+from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
-from mdpnewton.solve import Block
 from mdpnewton.steps import Constant, StepRule
 
-# Of the Fisher matrix that is exact, because the policy sees no state: of its outputs.
-BLACK_BOX_METHODS: dict[str, Method] = {
-    "second_gauss_newton": METHODS["block_second_gauss_newton"],
-    "expectation_maximization": METHODS["expectation_maximization"],
-    "blockwise_expectation_maximization": BlockwiseMaximization(),
-    "natural": Precondition("generalized_fisher", Block()),
-    "steepest": Steepest(),
-    "first_gauss_newton": METHODS["block_first_gauss_newton"],
-}
-_UNGUARDED = (
-    "second_gauss_newton",
-    "expectation_maximization",
-    "blockwise_expectation_maximization",
-)
+# Their directions as they are; `maximize` guards those that may take a sigma to zero.
+BLACK_BOX_METHODS: Mapping[str, Method] = MethodsOf("bandit")
 
 
 @dataclass(frozen=True)
@@ -46,12 +29,12 @@ class Generation:
     """One iteration of a black-box search, after its step.
 
     Attributes:
-        evaluations: How often the function was asked so far.
-        mean_value: Mean over the newest samples.
-        best_value: The best so far.
-        mean: Of the Gaussian.
-        sigma: Of the Gaussian.
-        record: What the search recorded; `record.report` says how the solve went.
+        evaluations: Number of function evaluations so far.
+        mean_value: Mean value of the newest samples.
+        best_value: Best value so far.
+        mean: Mean of the Gaussian.
+        sigma: Standard deviations of the Gaussian.
+        record: What the search recorded. `record.report` says how the solve went.
     """
 
     evaluations: int
@@ -67,15 +50,15 @@ class Optimum:
     """What a black-box search found.
 
     Attributes:
-        x: The best point that was evaluated, the last mean among them.
-        value: The function there.
+        x: The best of all evaluated points, including the last mean.
+        value: Value of the function at `x`.
         mean: The last mean.
         sigma: The last standard deviations.
-        mean_value: The function at `mean`; NaN if that was not evaluated.
-        evaluations: How often the function was asked.
-        status: "converged": every sigma became smaller than the tolerance; "budget";
-            "stopped" by the callback; "interrupted".
-        history: One entry an iteration.
+        mean_value: Value of the function at `mean`; NaN if it was not evaluated.
+        evaluations: Number of function evaluations.
+        status: Why the search ended: "converged" if every sigma fell below the tolerance, "budget"
+            if the evaluations were used up, "stopped" by the callback, or "interrupted".
+        history: One entry per iteration.
     """
 
     x: Float[np.ndarray, " k"]
@@ -106,42 +89,38 @@ def maximize(
     tolerance: float = 1e-10,
     callback: Callable[[Generation], object] | None = None,
 ) -> Optimum:
-    """The best point of a function, by a Gaussian with diagonal covariance, Section 6.6.
+    """The best point of a function, found by a Gaussian with diagonal covariance, Section 6.6.
 
     Args:
-        function: From a point of shape (k,) to a number, larger is better; values that are not
-            finite count as the worst.
-        start: The first mean, shape (k,).
-        sigma: The first standard deviations: how far from `start` to look. One number or k.
+        function: Function from a point of shape (k,) to a number; larger is better. Values that are
+            not finite count as the worst.
+        start: Initial mean, shape (k,).
+        sigma: Initial standard deviations, one number or k numbers: how far from `start` to look.
         method: A name in `BLACK_BOX_METHODS`, or a `Method`.
-        step: Size of the steps, or a rule. "steepest" needs a small one.
-        budget: The function is asked at most so often.
-        samples: Points an iteration.
-        reuse: Use the samples of so many iterations, the newest included.
-        weighting: "pooled" or "importance", see `Bandit`.
-        ratio_limit: Of importance weights.
-        shaping: Utilities in place of values; None for a function that is never negative.
-        seed: Of all randomness.
+        step: Size of the steps, or a step rule. "steepest" needs a small one.
+        budget: Maximum number of function evaluations.
+        samples: Number of points per iteration.
+        reuse: Number of iterations whose samples are used, including the newest.
+        weighting: How old samples are weighted: "pooled" or "importance", see `Bandit`.
+        ratio_limit: Largest importance weight.
+        shaping: Map from values to utilities. With None, which needs a function that is never
+            negative, the values are used as they are.
+        seed: Random seed.
         batched: Whether `function` takes many points, shape (n, k), and returns n numbers.
-        tolerance: Stop when every sigma is smaller than this multiple of its first value.
-        callback: Called after every iteration; returns True to stop.
+        tolerance: The search stops when every sigma is smaller than this multiple of its initial
+            value.
+        callback: Function that is called after every iteration. It returns True to stop.
 
     Returns:
-        The best point, with its history; Ctrl-C ends with what there is.
+        The best point, with its history. After Ctrl-C, the best point so far.
 
     Example:
         >>> maximize(lambda x: -((x - 3) ** 2).sum(), [0.0, 0.0]).x.round(2)
         array([3., 3.])
     """
-    first = np.array(start, dtype=float)
-    if first.ndim != 1 or not first.size or not np.isfinite(first).all():
-        raise ValueError(f"`maximize(start=...)` needs finite shape (k,), got {first.shape}.")
-    if budget < samples + 1:
-        raise ValueError(
-            f"`maximize(budget=...)` must pay for one batch and the last mean, {samples + 1}, got "
-            f"{budget}."
-        )
-    size = step if isinstance(step, int | float) else 1.0
+    given = dict(locals())
+    _check("maximize", **given)
+    first, size = np.array(start, dtype=float), 1.0 if isinstance(step, StepRule) else float(step)
     chosen = _method(method, size)
     policy = DiagonalGaussian(first.size)
     w = policy.parameters(first, jnp.asarray(sigma, dtype=float))
@@ -176,10 +155,10 @@ def maximize(
             policy,
             w,
             chosen,
-            Constant(float(size)) if isinstance(step, int | float) else step,
+            step if isinstance(step, StepRule) else Constant(size),
             key=jax.random.key(seed),
             iterations=(budget - 1) // samples - 1,
-            gradient_tolerance=-1.0,  # a plateau has no gradient, and isn't the end
+            gradient_tolerance=-1.0,  # a plateau has no gradient but is not the end
             patience=None,
             callback=after,
         )
@@ -190,10 +169,15 @@ def maximize(
 
 
 def minimize(function: Callable[[Any], Any], start: ArrayLike, **options: Any) -> Optimum:
-    """The least point of a function; the options are those of `maximize`.
+    """The point at which a function is smallest; the options are those of `maximize`.
 
-    All values that it reports, to the callback too, are those of `function`.
+    All values that it reports, also to the callback, are those of `function`.
     """
+    listed = signature(maximize).parameters.values()
+    defaults = {each.name: each.default for each in listed if each.kind is each.KEYWORD_ONLY}
+    if unknown := set(options) - set(defaults):
+        raise TypeError(f"minimize() got an unexpected keyword argument {min(unknown)!r}")
+    _check("minimize", function, start, **(defaults | options))
     given = options.pop("callback", None)
 
     def seen(generation: Generation) -> object:
@@ -207,6 +191,52 @@ def minimize(function: Callable[[Any], Any], start: ArrayLike, **options: Any) -
         mean_value=-found.mean_value,
         history=tuple(_negated(generation) for generation in found.history),
     )
+
+
+def _check(
+    call: str,
+    function: Any,
+    start: Any,
+    *,
+    sigma: Any,
+    method: Any,
+    step: Any,
+    budget: Any,
+    samples: Any,
+    reuse: Any,
+    weighting: Any,
+    ratio_limit: Any,
+    shaping: Any,
+    seed: Any,
+    batched: Any,
+    tolerance: Any,
+    callback: Any,
+) -> None:
+    """Refuse wrong arguments of `maximize` or `minimize`."""
+    instance(call, "function", function, Callable, "pass a function from a point to a number")
+    k = finite_array(call, "start", start, 1, letters="(k,)").size
+    shape = (k,) if numbers(call, "sigma", sigma).ndim else ()
+    fits = "like `start`, or one number"
+    spread = finite_array(call, "sigma", sigma, len(shape), shape=shape, fits=fits)
+    check_positive(call, "sigma", spread)
+    if not isinstance(method, Method):
+        choice(call, "method", method, BLACK_BOX_METHODS)
+    if not isinstance(step, StepRule):
+        number(call, "step", step, above=0)
+    whole(call, "samples", samples, 1)
+    if whole(call, "budget", budget, 1) < samples + 1:
+        rule = f"must pay for one batch and the last mean, {samples + 1}"
+        refuse(call, "budget", f"{rule}, got {budget}")
+    whole(call, "reuse", reuse, 1)
+    choice(call, "weighting", weighting, get_args(Weighting))
+    number(call, "ratio_limit", ratio_limit, above=0, infinite=True)
+    if shaping is not None:
+        checked_shaping(call, shaping)
+    whole(call, "seed", seed)
+    flag(call, "batched", batched)
+    number(call, "tolerance", tolerance, least=0)
+    if callback is not None:
+        instance(call, "callback", callback, Callable, "pass a function of a `Generation`")
 
 
 def _negated(generation: Generation) -> Generation:
@@ -226,8 +256,8 @@ def _method(method: str | Method, size: float) -> Method:
         raise ValueError(
             f"`maximize(method=...)` knows {', '.join(BLACK_BOX_METHODS)}, got {method!r}."
         )
-    found = BLACK_BOX_METHODS[method]
-    return found if method in _UNGUARDED else Guarded(found, size)
+    found: Method = method_for(method, "bandit", Settings(size=size))
+    return found
 
 
 def _one_by_one(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,7 +1,7 @@
 """Search for finite-state controllers from many starts at once.
 
-Compiled and mapped over the starts, with the directions of `controller_rows`. Other methods go
-through `search`, one start after the other.
+The search is compiled and mapped over the starts, with the directions of `methods.rows`. Other
+methods go through `search`, one start after the other.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,20 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluators import ControllerEvaluator, FiniteEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
 from mdpnewton.loop import search
-from mdpnewton.methods import METHODS
-from mdpnewton.methods.rows import ROW_METHODS, row_direction
+from mdpnewton.methods import Precondition, method_for, names
+from mdpnewton.methods.rows import RowMethod
 from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.models.pomdp.product import product_mdp
 from mdpnewton.policies import FiniteStateController
 from mdpnewton.steps import Armijo
 
-CHUNK = 20  # iterations between two looks at the clock
+CHUNK = 20  # number of iterations between two readings of the clock
 ARMIJO, SHORTEST = 1e-4, 1e-10
-SCORES = 1e8  # numbers of a table of scores that is still built
+SCORES = 1e8  # largest number of entries of a table of scores
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,12 @@ class Restarts:
 
     Attributes:
         policy: The controller.
-        method: Its name.
-        w: The last parameters of every start, leading axis `starts`; always finite.
-        objective: U at the start and after every iteration, (starts, iterations + 1).
-        seconds: Of processor time for all starts together, after every iteration.
-        residual: The largest that a linear solve left.
-        interrupted: Whether Ctrl-C ended it.
+        method: Name of the method.
+        w: The last parameters of every start, with leading axis `starts`. They are always finite.
+        objective: U at the start and after every iteration, shape (starts, iterations + 1).
+        seconds: Processor time of all starts together, after every iteration.
+        residual: Largest residual of a linear solve.
+        interrupted: Whether Ctrl-C ended the search.
     """
 
     policy: FiniteStateController
@@ -56,17 +57,17 @@ class Restarts:
 
     @property
     def best(self) -> int:
-        """The start that ended highest."""
+        """The number of the start with the highest final objective."""
         return int(np.argmax(self.objective[:, -1]))
 
     @property
     def best_w(self) -> PyTree:
-        """Its parameters."""
+        """The last parameters of the best start."""
         return jax.tree.map(lambda leaf: leaf[self.best], self.w)
 
 
 class State(NamedTuple):
-    """One search on its way: the parameters, what they bring about, the last size, Adam's own."""
+    """State of one search: parameters, their closed loop, the last step size and Adam's memory."""
 
     w: PyTree
     closed: Closed
@@ -88,26 +89,32 @@ def search_controllers(
 ) -> Restarts:
     """Search from many starts at once, each with its own line search.
 
-    A step is halved from twice the previous one until U has risen enough; EM's is 1, and Adam has
-    its learning rate. The offset is the tight one, see `offset`.
+    A line search begins with twice the previous step and halves it until U has risen enough. EM's
+    step is always 1, and Adam uses its learning rate. The offset is the tight one, see
+    `row_offset`.
 
     Args:
-        evaluator: Of the problem.
+        evaluator: Evaluator of the problem.
         policy: The controller.
-        starts: Parameters with a leading axis, as `random_starts` gives.
-        method: One of `ROW_METHODS`, or any of `METHODS`.
-        iterations: Of every start, at most.
-        margin: The share of the range of values that the offset leaves on.
-        learning_rate: Adam's.
-        tolerance: Stop when no start has risen by this share in the last 20 iterations.
-        progress: Called with the iterations done (starts done, for the methods that go one by
-            one), how many there are, and the best objective.
+        starts: Initial parameters with a leading axis, as `random_starts` gives them.
+        method: A method that applies in "controller", or any of `METHODS`, which run for one start
+            after the other.
+        iterations: Maximum number of iterations per start.
+        margin: Share of the range of values that the offset leaves on.
+        learning_rate: Learning rate of Adam.
+        tolerance: The search stops when no start has risen by this share in the last 20 iterations.
+        progress: Function that is called with the number of iterations done, their total and the
+            best objective. Methods that search one start after the other count starts instead.
     """
-    if method not in ROW_METHODS:
+    _check(evaluator, policy, starts)
+    call = "search_controllers"
+    whole(call, "iterations", iterations, 1)
+    number(call, "margin", margin, least=0)
+    number(call, "learning_rate", learning_rate, above=0)
+    number(call, "tolerance", tolerance, least=0)
+    if method not in names("controller"):
         return _one_by_one(evaluator, policy, starts, method, iterations, progress)
-    if iterations < 1:
-        raise ValueError(f"`search_controllers(iterations=...)` must be at least 1: {iterations}.")
-    rules = _Rules(method, margin, learning_rate)
+    rules = _Rules(method_for(method, "controller"), margin, learning_rate)
     began = process_time()
     with evaluator.chain.threads(policy.nodes):
         state = jax.block_until_ready(_begun(evaluator.chain, policy, starts, rules))
@@ -128,7 +135,7 @@ def search_controllers(
             found += list(rows)
             if progress is not None:
                 progress(len(found) - 1, iterations, float(rows[-1].max()))
-            if (gained <= tolerance * np.abs(rows[-1])).all() and method != "adam":
+            if (gained <= tolerance * np.abs(rows[-1])).all() and rules.rows.pace != "adam":
                 break
     except KeyboardInterrupt:
         interrupted = True
@@ -137,17 +144,32 @@ def search_controllers(
     )
 
 
-class _Rules(eqx.Module):
-    """What is fixed during a search."""
+def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
+    """That the three fit each other."""
+    call, remedy = "search_controllers", "pass `evaluator.controller(nodes)`"
+    instance(call, "evaluator", evaluator, ControllerEvaluator, "pass `ControllerEvaluator(pomdp)`")
+    instance(call, "policy", policy, FiniteStateController, remedy)
+    needed = {name: table.shape for name, table in policy.initial_parameters().items()}
+    tables = starts if isinstance(starts, dict) else {}
+    shapes = {name: np.shape(table) for name, table in tables.items()}
+    lengths = {shape[:1] for shape in shapes.values()}
+    if {name: shape[1:] for name, shape in shapes.items()} != needed or len(lengths) != 1:
+        rule = f"needs {', '.join(needed)} of the policy's shapes with a leading axis"
+        remedy = "pass `random_starts(policy, seed, starts)`"
+        refuse(call, "starts", f"{rule}, got {shapes or type(starts).__name__}; {remedy}")
 
-    method: str = eqx.field(static=True)
+
+class _Rules(eqx.Module):
+    """The settings that are fixed during a search."""
+
+    rows: RowMethod = eqx.field(static=True)
     margin: float = eqx.field(static=True)
     learning_rate: float = eqx.field(static=True)
 
     @property
     def optimizer(self) -> Any:
-        """Adam, or None for a method with a direction of its own."""
-        return optax.adam(self.learning_rate) if self.method == "adam" else None
+        """Adam, or None for a method with its own direction."""
+        return optax.adam(self.learning_rate) if self.rows.pace == "adam" else None
 
 
 @eqx.filter_jit
@@ -164,7 +186,7 @@ def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: _
 def _advanced(
     chain: Chain, policy: FiniteStateController, state: State, rules: _Rules, count: Array
 ) -> tuple[State, Array, Array]:
-    """After `count` iterations, with U and the residuals after each: rows of a longer table."""
+    """The state after `count` iterations, with U and the residual after each of them."""
     step = jax.vmap(partial(_iteration, chain, policy, rules))
     empty = jnp.zeros((CHUNK, *state.size.shape))
 
@@ -173,13 +195,14 @@ def _advanced(
         rows = carried[1].at[n].set(after.closed.objective)
         return after, rows, carried[2].at[n].set(after.closed.residual)
 
-    return jax.lax.fori_loop(0, count, once, (state, empty, empty))
+    found: tuple[State, Array, Array] = jax.lax.fori_loop(0, count, once, (state, empty, empty))
+    return found
 
 
 def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state: State) -> State:
     tables, here = policy.tables(state.w), state.closed
     values, used = chain.earned(tables, here)
-    ahead, gradient = row_direction(rules.method, tables, values, used, rules.margin)
+    ahead, gradient = rules.rows.direct(tables, values, used, rules.margin)
     slope = sum(jnp.sum(d * g) for d, g in zip(ahead, gradient, strict=True))
     direction, memory = policy.flattened(ahead), state.memory
     if (optimizer := rules.optimizer) is not None:
@@ -193,7 +216,7 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     def tried(size: Array) -> tuple[Array, Closed]:
         return size, chain.closed(policy.tables(moved(size)))
 
-    if rules.method in ("expectation_maximization", "adam"):
+    if rules.rows.pace != "searched":
         size, there = tried(jnp.array(1.0))
         kept = jnp.isfinite(there.objective)
     else:
@@ -203,7 +226,9 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
             rises = there.objective >= here.objective + ARMIJO * size * slope
             return ~rises & (size > SHORTEST)
 
-        nowhere = here._replace(objective=jnp.array(-jnp.inf))  # so that twice the last is tried
+        nowhere = here._replace(
+            objective=jnp.array(-jnp.inf)
+        )  # so that twice the last size is tried
         size, there = jax.lax.while_loop(
             too_long, lambda trial: tried(trial[0] / 2), (4 * state.size, nowhere)
         )
@@ -211,11 +236,13 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     kept &= jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(direction)]).all()
     new = State(moved(size), there, size, memory)
     old = State(state.w, here, state.size, memory)
-    return jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
+    chosen: State = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
+    return chosen
 
 
 def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Any:
-    if method in ("newton", "conjugate_gradient_newton"):
+    made = method_for(method, "exact")
+    if isinstance(made, Precondition) and made.curvature == "hessian":
         product = product_mdp(pomdp, nodes)  # it knows grad V in every state
         entries = product.reward.size * size
         if entries > SCORES:
@@ -235,15 +262,15 @@ def _one_by_one(
     iterations: int,
     progress: Callable[[int, int, float], object] | None,
 ) -> Restarts:
-    if method not in METHODS:
-        names = ", ".join(dict.fromkeys((*ROW_METHODS, *METHODS)))
-        raise ValueError(f"there is no method {method!r}; choose one of {names}.")
+    if method not in names("exact"):
+        known = ", ".join(dict.fromkeys((*names("controller"), *names("exact"))))
+        raise ValueError(f"there is no method {method!r}; choose one of {known}.")
     leaves = jax.tree.leaves(starts)
-    number, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
+    count, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
     seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)
     curves, ends, clocks = [], [], []
     interrupted, best = False, -np.inf
-    for i in range(number):
+    for i in range(count):
         began = process_time()
         way: list[float] = []
         clock: list[float] = []
@@ -263,7 +290,7 @@ def _one_by_one(
         ends.append(found.w)
         best = max(best, found.objective)
         if progress is not None:
-            progress(i + 1, number, best)
+            progress(i + 1, count, best)
         if found.status == "interrupted":
             interrupted = True
             break

@@ -1,18 +1,14 @@
-"""The one preset of training, and the policies and methods that it stands for."""
+"""The preset of training, and the policies and methods that it defines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import numpy as np
 
-from mdpnewton.methods import (
-    Method,
-    Precondition,
-    RandomDirection,
-    Steepest,
-    TightOffset,
-)
+from mdpnewton.checks import number, whole
+from mdpnewton.methods import Method, MethodsOf, Settings, names
 from mdpnewton.policies import (
     LinearGaussian,
     LinearSoftmax,
@@ -23,36 +19,37 @@ from mdpnewton.policies import (
     mlp,
 )
 from mdpnewton.simulators import Spaces
-from mdpnewton.solve import ConjugateGradient, Dense
 
 PolicyKind = Literal["linear", "rbf", "mlp"]
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Every number of `train`. The defaults are the preset for all environments.
+    """All numbers of `train`. The defaults are the preset for all environments.
 
     Attributes:
-        discount: gamma of values and advantages.
-        episodes: At least so many episodes a batch,
-        least_transitions: and at least so many transitions.
-        reuse: Batches used at once, the newest included.
+        discount: Discount factor gamma of values and advantages.
+        episodes: Minimum number of episodes per batch.
+        least_transitions: Minimum number of transitions per batch.
+        reuse: Number of batches that are used at once, including the newest.
         exploration: Standard deviation of an action, in half-ranges of its bounds.
-        features: Random Fourier features of the policy "rbf" and of the critic.
-        width: Of their kernel, in mean distances of two standardised observations.
-        hidden: Units in each of the two hidden layers of the policy "mlp".
-        trace: lambda of LSTD and of the generalised advantages.
-        ridge: Of the critic, relative.
-        ratio_limit: Of the importance ratios in the gradient.
-        margin: Of the tight offset.
+        features: Number of random Fourier features of the policy "rbf" and of the critic.
+        width: Width of the features' kernel, as a multiple of the mean distance between two
+            standardised observations.
+        hidden: Number of units in each of the two hidden layers of the policy "mlp".
+        trace: Parameter lambda of LSTD and of the generalised advantages.
+        ridge: Ridge of the critic's fit, relative to the mean square of the features.
+        ratio_limit: Largest importance ratio in the gradient.
+        margin: Margin of the tight offset, as a share of the range of values.
         damping: Ridge of the solve, as a share of the matrix's mean diagonal.
-        divergence: Mean KL of a step, at most.
-        largest: Size of a step, at most, where the direction has the tight offset: it then has
-            a length that depends on neither the scale nor the offset of the rewards. Near an
-            optimum, where the gradient is noise, this keeps steps small.
-        tolerance: A step is taken back if the batch return fell by more standard errors.
-        remembered: What is played is the best of the points after the last so many iterations,
-            by return less its standard error: the newest one may be a lucky draw.
+        divergence: Largest mean KL divergence of a step.
+        largest: Largest size of a step whose direction has the tight offset. The length of such a
+            direction depends on neither the scale nor the offset of the rewards. Near an optimum,
+            where the gradient is noise, this limit keeps steps small.
+        tolerance: Number of standard errors by which the batch return may fall before a step is
+            undone.
+        remembered: Number of iterations whose points compete to be the policy that is played. The
+            best return minus its standard error wins, because the newest point may be a lucky draw.
     """
 
     discount: float = 0.99
@@ -73,33 +70,31 @@ class Preset:
     tolerance: float = 1.0
     remembered: int = 5
 
+    def __post_init__(self) -> None:
+        for name in ("episodes", "reuse", "features", "hidden", "remembered"):
+            whole("Preset", name, getattr(self, name), 1)
+        whole("Preset", "least_transitions", self.least_transitions)
+        for name in ("discount", "trace"):
+            number("Preset", name, getattr(self, name), least=0, most=1)
+        for name in ("exploration", "width", "divergence"):
+            number("Preset", name, getattr(self, name), above=0)
+        for name in ("ridge", "margin", "damping"):
+            number("Preset", name, getattr(self, name), least=0)
+        number("Preset", "ratio_limit", self.ratio_limit, least=1, infinite=True)
+        number("Preset", "largest", self.largest, above=0, infinite=True)
+        number("Preset", "tolerance", self.tolerance, least=0, infinite=True)
+
 
 PRACTICAL = Preset()
 
 
-def training_methods(preset: Preset, kind: PolicyKind) -> dict[str, Method]:
+def training_methods(preset: Preset, kind: PolicyKind) -> Mapping[str, Method]:
     """The methods of `train`, which differ in the direction and in nothing else."""
-    network = kind == "mlp"
-    if network:
-        solver: Any = ConjugateGradient(
-            iterations=20, tolerance=1e-3, relative_ridge=preset.damping
-        )
-    else:
-        solver = Dense(relative_ridge=preset.damping)
-    # Equal to V2 and the Fisher matrix for policies that are linear in features, and faster.
-    weighted, fisher = "generalized", "generalized_fisher"
-    absolute = solver if network else Dense(absolute=True, relative_ridge=preset.damping)
-    return {
-        "second_gauss_newton": Precondition(weighted, solver, TightOffset(preset.margin)),
-        "raw_second_gauss_newton": Precondition(weighted, solver),
-        "natural": Precondition(fisher, solver),
-        "first_gauss_newton": Precondition("A1", absolute),
-        "steepest": Steepest(),
-        "random": RandomDirection(),
-    }
+    settings = Settings(damping=preset.damping, margin=preset.margin)
+    return MethodsOf("network" if kind == "mlp" else "sampled", settings)
 
 
-TRAINING_METHODS = tuple(training_methods(PRACTICAL, "rbf"))
+TRAINING_METHODS = names("sampled")
 
 
 def policy_of(
@@ -109,7 +104,7 @@ def policy_of(
     preset: Preset = PRACTICAL,
     seed: int = 0,
 ) -> Policy:
-    """A policy of that kind for these spaces; actions are in units of their half-range."""
+    """A policy of the given kind for the spaces; actions are in units of their half-range."""
     outputs = spaces.actions or spaces.action_size
     sigma = np.full(spaces.action_size, preset.exploration)
     standardized = features.standardized

@@ -1,4 +1,4 @@
-"""A training: what it holds, as plain data, and how it is rebuilt from that."""
+"""A training: its contents, their form as plain data, and how it is rebuilt from that."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluation import State
 from mdpnewton.evaluators import ActorCritic, LinearCritic
 from mdpnewton.loop import Record
-from mdpnewton.plain import arrays_of, entries, filled, reals, sequence
+from mdpnewton.plain import arrays_of, entries, reals, sequence, with_arrays
 from mdpnewton.policies import Policy, RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
@@ -37,7 +37,7 @@ class Progress:
     """One iteration of training.
 
     Attributes:
-        transitions: Number of transitions played so far, all of them counted.
+        transitions: Number of all transitions played so far.
         mean_return: Undiscounted mean return of the newest batch.
         record: What the search recorded.
     """
@@ -49,24 +49,24 @@ class Progress:
 
 @dataclass
 class Training:
-    """A policy in training, or trained: all that is needed to play it and to go on.
+    """A policy during or after training, with all that is needed to play it and to continue.
 
     Attributes:
-        simulator: What it is trained on, with unit actions.
-        environment: Name of the environment; empty for a simulator that was given as such.
+        simulator: Simulator that the policy is trained on, with unit actions.
+        environment: Name of the environment; empty if a simulator was given instead.
         method: Name of the method.
         kind: Kind of the policy: "linear", "rbf" or "mlp".
         seed: Random seed.
-        preset: The numbers.
-        features: Features of the critic, and of the policy unless it is a network; fixed after
-            the first batch.
+        preset: Numbers of the preset.
+        features: Features of the critic, and of the policy unless it is a network. They are fixed
+            after the first batch.
         policy: The policy.
-        w: The parameters, as they are on the way.
-        evaluator: Holds the batches and the critic.
+        w: The current parameters.
+        evaluator: Evaluator, which holds the batches and the critic.
         recent: The last points, each with a lower bound of its return.
-        iteration: Number of iterations that are done.
-        history: One entry per iteration since it was begun or restored.
-        status: Why it stopped.
+        iteration: Number of iterations done.
+        history: One entry per iteration since the training began or was restored.
+        status: Why the training stopped.
     """
 
     simulator: Simulator
@@ -86,17 +86,17 @@ class Training:
 
     @property
     def best(self) -> PyTree:
-        """The parameters to use: of the last points the one that is surely good."""
+        """The parameters to use: the last point with the highest lower bound of its return."""
         if not self.recent:
             return self.w
         return max(reversed(self.recent), key=lambda point: point[0])[1]
 
     def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
-        """Episodes of the most probable actions of the best parameters."""
+        """Play episodes with the most probable actions of the best parameters."""
         return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
 
     def state(self) -> State:
-        """All that is needed to go on, as plain data; the history is not among it."""
+        """All that is needed to continue, as plain data. The history is not included."""
         return {
             "environment": self.environment,
             "method": self.method,
@@ -113,11 +113,12 @@ class Training:
 
     @classmethod
     def restored(cls, state: State, simulator: Simulator | None = None) -> "Training":
-        """The training that a state was taken from; it goes on bit for bit.
+        """The training that a state was taken from; it continues bit for bit.
 
         Args:
-            state: As `state` gave it.
-            simulator: What it goes on with; the environment that the state names if not given.
+            state: State that the method `state` gave.
+            simulator: Simulator to continue with. By default it is the environment that the state
+                names.
         """
         call = "Training.restored"
         parts = dict(zip(PARTS, entries(call, state, *PARTS), strict=True))
@@ -133,7 +134,7 @@ class Training:
 
 
 def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) -> ActorCritic:
-    """The evaluator of the preset, with no batch yet."""
+    """The evaluator of the preset, without any batch yet."""
     return ActorCritic(
         simulator,
         LinearCritic(features, trace=preset.trace, ridge=preset.ridge),
@@ -148,23 +149,23 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
 
 
 def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training:
-    """The training of the parts of a state."""
+    """The training rebuilt from the parts of a state."""
     preset, kind = Preset(**parts["preset"]), parts["kind"]
     seed = whole(call, "seed", parts["seed"])
     choice(call, "kind", kind, get_args(PolicyKind))
     method = choice(call, "method", parts["method"], training_methods(preset, kind))
     size, waves = simulator.spaces.observation, preset.features
     shapes = RandomFourier(
-        Standardized(jnp.zeros(size), jnp.zeros(size)), jnp.zeros((waves, size)), jnp.zeros(waves)
+        Standardized(jnp.zeros(size), jnp.ones(size)), jnp.zeros((waves, size)), jnp.zeros(waves)
     )
-    features = filled(call, "features", shapes, parts["features"])
+    features = with_arrays(call, "features", shapes, parts["features"])
     built = policy_of(kind, simulator.spaces, features, preset, seed)
-    policy = filled(call, "policy", built, parts["policy"])
+    policy = with_arrays(call, "policy", built, parts["policy"])
     w = policy.initial_parameters()
     recent = []
     for point in sequence(call, "recent", parts["recent"]):
         bound, there = entries(call, point, "bound", "w")
-        recent.append((*reals(call, "recent", [bound], 1), filled(call, "recent", w, there)))
+        recent.append((*reals(call, "recent", [bound], 1), with_arrays(call, "recent", w, there)))
     return Training(
         simulator,
         parts["environment"],
@@ -174,7 +175,7 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
         preset,
         features,
         policy,
-        filled(call, "w", w, parts["w"]),
+        with_arrays(call, "w", w, parts["w"]),
         evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
         recent,
         whole(call, "iteration", parts["iteration"]),

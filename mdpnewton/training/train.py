@@ -14,6 +14,7 @@ from mdpnewton.checks import choice, instance, number, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
+from mdpnewton.methods import Method, Precondition, TightOffset
 from mdpnewton.policies import RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
@@ -41,19 +42,21 @@ def train(
     Args:
         environment: A Gymnasium id, "cartpole", "navigation", or a simulator.
         method: A name in `TRAINING_METHODS`.
-        policy: "linear" or "rbf" in the observations, or "mlp", a network.
-        transitions: Stop when so many have been played; 25,000 if nothing is said.
-        iterations: Stop after so many.
+        policy: Kind of the policy: "linear" or "rbf" in the observations, or "mlp", a network.
+        transitions: Number of transitions after which training stops; 25,000 if no limit is given.
+        iterations: Number of iterations after which training stops.
         seed: Random seed.
-        preset: The numbers.
-        largest: Limit of the step size, in units of the method's direction. If not given it is
-            the preset's for "second_gauss_newton" and none for the others, whose directions
-            have no length of their own: it depends on the scale of the rewards.
-        callback: Called after each iteration; returns True to stop.
+        preset: Numbers of the training.
+        largest: Limit of the step size, in units of the method's direction. By default it is the
+            preset's for "second_gauss_newton". Other methods have no limit by default, because the
+            length of their directions depends on the scale of the rewards.
+        callback: Function that is called after each iteration. It returns True to stop.
 
     Returns:
-        The trained policy with its history; Ctrl-C ends with what there is.
+        The trained policy with its history. After Ctrl-C, what has been trained so far.
     """
+    remedy = "pass a Gymnasium id, 'cartpole', 'navigation', or a simulator"
+    instance("train", "environment", environment, str | Simulator, remedy)
     _check_limits(transitions, iterations, largest)
     if transitions is None and iterations is None:
         transitions = 25_000
@@ -79,15 +82,15 @@ def begin(
     method: str = METHOD,
     environment: str = "",
 ) -> Training:
-    """A training with its first batch, which is played blindly and fixes the features.
+    """A training with its first batch, which is played without observing and fixes the features.
 
     Args:
-        simulator: What to train on, with unit actions.
+        simulator: Simulator to train on, with unit actions.
         kind: Kind of the policy.
         seed: Random seed.
-        preset: The numbers.
+        preset: Numbers of the training.
         method: A name in `TRAINING_METHODS`.
-        environment: Name of the environment, to find it again.
+        environment: Name of the environment, by which a saved training finds it again.
     """
     instance("train", "preset", preset, Preset, "pass `Preset(...)`")
     choice("train", "policy", kind, get_args(PolicyKind))
@@ -124,11 +127,12 @@ def proceed(
     largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
-    """Go on with a training from where it was stopped; the arguments are those of `train`."""
+    """Continue a training from where it stopped; the arguments are those of `train`."""
     _check_limits(transitions, iterations, largest)
     preset, evaluator = training.preset, training.evaluator
+    method = training_methods(preset, training.kind)[training.method]
     if largest is None:
-        largest = preset.largest if training.method == METHOD else math.inf
+        largest = preset.largest if _has_tight_offset(method) else math.inf
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
@@ -143,11 +147,11 @@ def proceed(
         evaluator,
         training.policy,
         training.w,
-        training_methods(preset, training.kind)[training.method],
+        method,
         KeepIfBetter(KLStep(preset.divergence, largest), preset.tolerance),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
-        gradient_tolerance=-1.0,  # a batch without any reward has no gradient, and isn't the end
+        gradient_tolerance=-1.0,  # a batch without any reward has no gradient but is not the end
         patience=None,
         callback=after,
         evaluation=evaluator.again(training.policy, training.w) if training.iteration else None,
@@ -157,8 +161,13 @@ def proceed(
     return training
 
 
+def _has_tight_offset(method: Method) -> bool:
+    """Whether the direction has a length of its own, whatever the rewards are."""
+    return isinstance(method, Precondition) and isinstance(method.fisher_damping, TightOffset)
+
+
 def _blind_batch(key: PRNGKeyArray, simulator: Simulator, preset: Preset) -> Trajectories:
-    """Episodes of a policy that does not look: its mean action is zero, or all are as probable."""
+    """Episodes of a policy that ignores observations: mean action zero, or all equally likely."""
     size = simulator.spaces.observation
     plain = Standardized(jnp.zeros(size), jnp.ones(size))
     none = RandomFourier(plain, jnp.zeros((0, size)), jnp.zeros(0))
@@ -176,7 +185,7 @@ def _check_limits(transitions: Any, iterations: Any, largest: Any) -> None:
 
 
 def _distance(standardized: Standardized, seen: np.ndarray, pairs: int = 1000) -> float:
-    """The mean distance of two standardised observations."""
+    """The mean distance between two standardised observations."""
     scaled = np.asarray(jax.vmap(standardized.scaled)(jnp.asarray(seen)))
     one, other = np.random.default_rng(0).integers(len(scaled), size=(2, pairs))
     return max(float(np.linalg.norm(scaled[one] - scaled[other], axis=1).mean()), 1e-3)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from mdpnewton.domains.ball_in_cup.primitives import Primitives
 
 BUMPED = (0, 2)  # joints 1 and 3, which swing the cup sideways
-SCALE, BUMP = 0.75, 0.05  # of the start of the experiment: few of its samples reach the plane
+SCALE, BUMP = 0.75, 0.05  # start of the experiment: few of its samples reach the plane
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Demonstration:
     """A movement as it was recorded.
 
     Attributes:
-        dt: Seconds between two rows.
-        angles: Of the seven joints, shape (times, 7), the first row at rest.
+        dt: Seconds between two rows of `angles`.
+        angles: Angles of the seven joints, shape (times, 7). The first row is at rest.
     """
 
     dt: float
@@ -29,8 +29,8 @@ class Demonstration:
         """The movement made smaller, with a sideways swing of one second.
 
         Args:
-            scale: Of all deviations from the first row.
-            bump: Height in rad of the squared sine that joints 1 and 3 do besides.
+            scale: Factor that multiplies all deviations from the first row.
+            bump: Height in rad of the squared sine that is added to joints 1 and 3.
         """
         first = self.angles[0]
         angles = first + scale * (self.angles - first)
@@ -39,7 +39,7 @@ class Demonstration:
         return Demonstration(self.dt, angles)
 
     def weights(self, primitives: Primitives) -> Float[np.ndarray, " weights"]:
-        """Those of the primitives that imitate it, flat."""
+        """The weights with which the primitives imitate the movement, as a flat array."""
         return primitives.imitate(self.angles, self.dt).ravel()
 
 

@@ -1,8 +1,8 @@
-"""The arm with cup, ball and string as a MuJoCo model, written from the constants.
+"""The arm with cup, ball and string as a MuJoCo model, built from the published constants.
 
-Every joint has one motor with the force P (u - q) - D qd, to which MuJoCo adds what gravity asks
-for; the sum is cut at the joint's torque limit. A control u = q* + (D qd* + torque) / P is
-therefore a PD controller about (q*, qd*) with a torque fed forward. The ball has three
+Every joint has one motor with the force P (u - q) - D qd. MuJoCo adds the force that compensates
+gravity and clips the sum at the joint's torque limit. A control u = q* + (D qd* + torque) / P is
+therefore a PD controller about (q*, qd*) with a feed-forward torque. The ball has three
 coordinates and does not spin; it touches the cup and the arm, which never touch each other.
 """
 
@@ -22,12 +22,12 @@ BALL_RADIUS, BALL_MASS = 0.02, 0.024
 CUP_BEYOND = 0.1165  # m from the tool plate to the cup's axis
 CUP_RADIUS, CUP_HEIGHT, CUP_MASS = 0.04, 0.085, 0.132  # inside; outside; kg
 CUP_WALL, CUP_SIDES = 0.004, 12
-STIFF = "0.004 1"  # s, damping ratio: how fast string and contacts take back an error
+STIFF = "0.004 1"  # s, damping ratio: how fast string and contacts correct an error
 SENSORS = {"rim": 3, "ball": 3, "in_cup": 3, "speed_in_cup": 3, "string": 1, "torque": wam.JOINTS}
 
 
 def import_mujoco() -> Any:
-    """MuJoCo, or an error that says how to have it."""
+    """MuJoCo, or an error that says how to install it."""
     return required("mujoco", "ball-in-a-cup")
 
 
@@ -37,10 +37,10 @@ def load_model(dt: float = STEP) -> Any:
 
 
 def load_arm(gravity: float = 0.0, dt: float = STEP) -> Any:
-    """The arm with the cup alone, free of motors, limits and ball; weightless unless asked.
+    """The arm with the cup alone, without motors, limits and ball; weightless by default.
 
-    Weightless because `mj_inverse` on it gives the torque to feed forward, and the motors
-    compensate gravity already.
+    It is weightless because `mj_inverse` computes the feed-forward torque from it, and the motors
+    already compensate gravity.
     """
     return import_mujoco().MjModel.from_xml_string(arm_xml(gravity, dt))
 
@@ -74,12 +74,12 @@ def arm_xml(gravity: float = 0.0, dt: float = STEP) -> str:
 
 
 def ball_start(q: np.ndarray = wam.START) -> np.ndarray:
-    """Where the ball hangs at rest with the arm at q: the string's length under the cup."""
+    """Where the ball hangs at rest with the arm at q: under the cup by the length of the string."""
     return cup_point(q, -CUP_HEIGHT / 2) - np.array([0.0, 0.0, STRING])
 
 
 def cup_point(q: np.ndarray, along: float = CUP_HEIGHT / 2) -> np.ndarray:
-    """A point of the cup's axis with the arm at q, shape (..., 7): the rim's centre by default."""
+    """A point on the cup's axis with the arm at q, shape (..., 7): the rim's centre by default."""
     tool = wam.frames(q)[..., -1, :3, :]
     return tool[..., 3] + CUP_BEYOND * tool[..., 2] - along * tool[..., 1]
 
@@ -95,7 +95,7 @@ def _root(name: str, gravity: float, dt: float) -> Element:
     _add(visual, "quality", shadowsize="1024")  # 4096 is slow without a graphics card
     _add(visual, "headlight", ambient="0.45 0.45 0.45", diffuse="0.5 0.5 0.5")
     default = _add(root, "default")
-    # The ball alone asks for contacts, and so nothing meets but the ball and something else.
+    # Only the ball asks for contacts, so every contact is one with the ball.
     _add(default, "geom", contype="0", conaffinity="1", solref=STIFF, rgba="0.75 0.77 0.8 1")
     _add(default, "site", size="0.003", rgba="0 0 0 0")
     return root
@@ -109,7 +109,7 @@ def _add_scenery(world: Element) -> None:
 
 
 def _add_arm(world: Element, driven: bool) -> None:
-    """Body i sits in frame i - 1, so that its hinge turns about the local z through the origin."""
+    """Body i sits in frame i - 1, so that its hinge turns about the local z axis at the origin."""
     ends = _text(0, 0, 0, 0, 0, wam.SHOULDER - 0.16)
     _add(world, "geom", name="base", type="capsule", size="0.1", fromto=ends)
     parent, position, angle = world, (0.0, 0.0, wam.SHOULDER), 0.0
@@ -133,7 +133,7 @@ def _add_arm(world: Element, driven: bool) -> None:
     _add_cup(parent, driven)
 
 
-# What the ball can hit, by link; the arm's outline in capsules, about as thick as the arm is.
+# What the ball can hit, by link: capsules along the arm's outline, about as thick as the arm.
 SHAPES: dict[int, dict[str, dict[str, str]]] = {
     1: {"shoulder": {"type": "sphere", "size": "0.11"}},
     2: {"upper_arm": {"type": "capsule", "size": "0.065", "fromto": "0 0 0 0.02 0 0.5"}},
@@ -145,7 +145,7 @@ SHAPES: dict[int, dict[str, dict[str, str]]] = {
 
 
 def _add_cup(tool: Element, driven: bool) -> None:
-    """Twelve boards round a base; the cup's z axis is minus the tool's y axis."""
+    """Twelve boards around a base; the cup's z axis is minus the tool's y axis."""
     beyond = wam.D[-1] + CUP_BEYOND
     cup = _add(tool, "body", name="cup", pos=_text(0, 0, beyond))
     cup.set("xyaxes", "1 0 0 0 0 1")

@@ -13,16 +13,16 @@ from mdpnewton.domains.ball_in_cup.model import import_mujoco, load_model
 
 
 class PicturesUnavailableError(RuntimeError):
-    """There is no OpenGL to draw with."""
+    """No OpenGL is available to draw with."""
 
 
 class Camera:
-    """Draws states of the model; `close()` gives the memory of the graphics back.
+    """Draws states of the model; `close()` frees the graphics memory.
 
     Attributes:
-        model: Of `load_model`.
-        width: In pixels, at most 1280.
-        height: In pixels, at most 960.
+        model: Model of `load_model`.
+        width: Width of the pictures in pixels, at most 1280.
+        height: Height of the pictures in pixels, at most 960.
     """
 
     def __init__(self, model: Any = None, width: int = 480, height: int = 480):
@@ -45,7 +45,7 @@ class Camera:
         self._view.fixedcamid = self.model.camera("side").id
 
     def picture(self, state: np.ndarray) -> UInt8[np.ndarray, "height width 3"]:
-        """A state, as kept by `BallInCup.play(..., keep=True)`: time, positions, velocities."""
+        """The picture of a state that `BallInCup.play(..., keep=True)` kept."""
         mujoco = import_mujoco()
         self._data.qpos[:] = state[1 : 1 + self.model.nq]
         mujoco.mj_forward(self.model, self._data)
@@ -66,7 +66,7 @@ class Camera:
         return pixels[::-1].copy()
 
     def close(self) -> None:
-        """Free the graphics; the camera draws no more."""
+        """Free the graphics memory; the camera cannot draw after that."""
         if self._context is not None:
             self._context.make_current()
             self._drawing.free()
@@ -75,7 +75,7 @@ class Camera:
 
 
 def pictures_available() -> bool:
-    """Whether there is an OpenGL to draw with off-screen."""
+    """Whether OpenGL can draw off-screen here."""
     try:
         _new_context(8, 8).free()
     except PicturesUnavailableError:
@@ -84,22 +84,22 @@ def pictures_available() -> bool:
 
 
 def _new_context(width: int, height: int) -> Any:
-    """An OpenGL context: that of MUJOCO_GL or of the screen, or without either EGL or OSMesa.
+    """An OpenGL context: that of MUJOCO_GL or of the screen; without either, EGL or OSMesa.
 
-    MuJoCo decides for one when it is imported, and for the screen where nothing is said. On a
-    machine without a screen that fails, though EGL may be there.
+    MuJoCo chooses one when it is imported, and without MUJOCO_GL it chooses the screen. That fails
+    on a machine without a screen even if EGL is available.
     """
     import_mujoco()
     screen = sys.platform != "linux" or "DISPLAY" in os.environ or "MUJOCO_GL" in os.environ
     tried = []
     for name in ("mujoco",) if screen else ("mujoco.egl", "mujoco.osmesa"):
         try:
-            with warnings.catch_warnings():  # GLFW warns where it fails, and it tells us anyway
+            with warnings.catch_warnings():  # GLFW warns where it fails, and the error says it too
                 warnings.simplefilter("ignore")
                 context = importlib.import_module(name).GLContext(width, height)
                 context.make_current()
                 return context
-        except Exception as error:  # whatever graphics drivers raise
+        except Exception as error:  # graphics drivers may raise anything
             tried.append(f"{name}: {error or type(error).__name__}")
     raise PicturesUnavailableError(
         f"pictures of ball-in-a-cup need OpenGL, which does not work here ({'; '.join(tried)}); "

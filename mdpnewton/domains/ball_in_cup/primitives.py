@@ -1,6 +1,6 @@
 r"""Dynamic motor primitives: smooth movements that are linear in their weights.
 
-One for each joint, with a common phase z (Ijspeert et al. 2002; Schaal et al. 2007):
+Each joint has one, and all share the phase z (Ijspeert et al. 2002; Schaal et al. 2007):
 
     tau^2 ydd = alpha (beta (g - y) - tau yd) + f(z),    tau zd = -a_z z,
     f = z sum_i psi_i w_i / sum_i psi_i,                 psi_i = exp(-h_i (z - c_i)^2 / 2).
@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-LONGEST = 0.001  # s, of a step of the integration
-KEPT = 8  # tables of basis functions
+LONGEST = 0.001  # s, the longest step of the integration
+KEPT = 8  # tables of basis functions to keep
 
 
 class Movement(NamedTuple):
@@ -27,20 +27,20 @@ class Movement(NamedTuple):
 
 @dataclass(frozen=True)
 class Primitives:
-    """The primitives of a number of joints; every movement is one matrix product.
+    """The primitives of several joints; every movement is one matrix product.
 
     Paper: the forcing term is scaled by g - y0, as usual. Here: it is not, because start and
-    goal are the same. Paper: says nothing of a_z. Here: 2, because the usual alpha / 3 makes
-    weights of 1e4 and an exploration that touches the early movement alone.
+    goal are the same. Paper: says nothing about a_z. Here: 2, because the usual alpha / 3 leads to
+    weights of 1e4 and to exploration that changes only the early movement.
 
     Attributes:
-        start: Angles at the start, at rest, which are the goal as well; shape (joints,).
-        bases: Basis functions of each joint.
-        alpha: Of the spring.
-        beta: Of the spring; critically damped by default.
-        tau: Seconds that the movement takes, about.
-        phase: a_z.
-        width: Of a basis function, in distances to the next one.
+        start: Angles at rest at the start, which are also the goal; shape (joints,).
+        bases: Number of basis functions per joint.
+        alpha: Constant alpha of the spring.
+        beta: Constant beta of the spring, which is critically damped by default.
+        tau: Approximate length of the movement in seconds.
+        phase: Decay rate a_z of the phase.
+        width: Width of a basis function, as a multiple of the distance to the next one.
     """
 
     start: np.ndarray
@@ -69,24 +69,25 @@ class Primitives:
 
     @property
     def size(self) -> int:
-        """How many weights there are: joints times bases."""
+        """Number of weights: joints times bases."""
         return self.start.size * self.bases
 
     def forcing(self, times: ArrayLike) -> Float[np.ndarray, "times bases"]:
-        """z psi_i / sum psi: the forcing terms of weight one."""
+        """The forcing terms of weights one, z psi_i / sum psi."""
         z = np.exp(-self.phase * np.asarray(times, dtype=float) / self.tau)
         c = np.exp(-self.phase * np.linspace(0, 1, self.bases))
         apart = np.diff(c)
         h = 1 / (self.width * np.append(apart, apart[-1])) ** 2
         exponents = -h * (z[..., None] - c) ** 2 / 2
-        # Late phases are far from every centre: the largest is taken off, so that none vanishes.
+        # Late phases are far from every centre: subtract the largest exponent, so that the sum
+        # does not vanish.
         psi = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
         return z[..., None] * psi / psi.sum(axis=-1, keepdims=True)
 
     def basis(self, dt: float, steps: int) -> Movement:
-        """What weight one of each basis does at 0, dt, ...; each of shape (steps, bases).
+        """The movement at 0, dt, ... of each basis with weight one; each of shape (steps, bases).
 
-        By Runge-Kutta steps of fourth order, of a millisecond at most.
+        It is integrated by Runge-Kutta steps of fourth order, of at most a millisecond.
         """
         if (dt, steps) not in self._known:
             self._known[dt, steps] = self._integrated(dt, steps)
@@ -97,7 +98,7 @@ class Primitives:
     def movement(self, weights: ArrayLike, dt: float, steps: int) -> Movement:
         """The movements of weights of shape (..., joints, bases) or (..., joints * bases)."""
         w = np.swapaxes(self.shaped(weights), -1, -2)
-        # One product a movement, so that its digits don't depend on what else is in the batch.
+        # One product per movement, so that its digits don't depend on the rest of the batch.
         q, qd, qdd = (np.matmul(table, w) for table in self.basis(dt, steps))
         return Movement(self.start + q, qd, qdd)
 
@@ -117,12 +118,12 @@ class Primitives:
     def imitate(self, angles: ArrayLike, dt: float) -> Float[np.ndarray, "joints bases"]:
         """The weights whose movement is nearest to the given angles, by least squares.
 
-        Over the whole movement at once, not over its forcing term piece by piece: with few bases
-        the latter follows poorly.
+        The fit is over the whole movement at once, not over its forcing term piece by piece, which
+        follows poorly with few bases.
 
         Args:
-            angles: At 0, dt, ..., shape (times, joints); should begin at `start`.
-            dt: Seconds between two of them.
+            angles: Angles at 0, dt, ..., shape (times, joints). They should begin at `start`.
+            dt: Seconds between two rows of `angles`.
         """
         wanted = np.asarray(angles, dtype=float)
         if wanted.ndim != 2 or wanted.shape[1] != self.start.size or len(wanted) < self.bases:

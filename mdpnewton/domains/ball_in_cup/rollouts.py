@@ -1,4 +1,4 @@
-"""Movements played on the simulated arm, many at once, and what they earn, Section 6.6."""
+"""Plays many movements at once on the simulated arm and rewards them, Section 6.6."""
 
 import importlib
 from dataclasses import dataclass
@@ -23,29 +23,30 @@ from mdpnewton.domains.ball_in_cup.model import (
 from mdpnewton.domains.ball_in_cup.primitives import Movement, Primitives
 
 WORST = -100.0  # the reward of a ball that never falls through the plane
-SLOPE = 20.0  # of the reward, per squared metre
+SLOPE = 20.0  # slope of the reward, per squared metre
 PLANE = BALL_RADIUS  # m above the rim
 DURATION = 1.5  # s
-REST = 0.1  # m/s, relative to the cup: slower is at rest
-SETTLING = 0.1  # s: for so long, at the end, a caught ball is inside the cup and at rest
-FEED = 0.008  # s between two torques fed forward; between them they are interpolated
-FAR, FAST, HARD = np.pi, 50.0, 5000.0  # rad beyond the limits, rad/s and rad/s^2: absurd beyond
+REST = 0.1  # m/s, relative to the cup: a slower ball is at rest
+SETTLING = 0.1  # s at the end during which a caught ball is inside the cup and at rest
+FEED = 0.008  # s between two feed-forward torques, which are interpolated between
+FAR, FAST, HARD = np.pi, 50.0, 5000.0  # absurd above: rad beyond the limits, rad/s, rad/s^2
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What n movements led to.
+    """The outcomes of n movements.
 
     Attributes:
-        reward: $-20 ((x_c - x_b)^2 + (y_c - y_b)^2)$ at the first moment the ball crosses the
-            plane downwards, -100 if it never does or was not simulated; shape (n,).
-        crossing: That moment in seconds, NaN if there is none.
+        reward: $-20 ((x_c - x_b)^2 + (y_c - y_b)^2)$ at the first moment when the ball crosses the
+            plane downwards; -100 if it never does or was not simulated; shape (n,).
+        crossing: The moment of that crossing in seconds, NaN if there is none.
         caught: Whether the ball lies in the cup at the end.
-        simulated: False for movements that are not finite or absurd: they reach no simulator.
-        height: How far above the plane the ball ever was, in metres; negative if never.
-        string: The longest the string became, in metres.
-        torque: The largest torque of each joint, shape (n, 7).
-        error: How far the joints were from the plan, at most, in rad.
+        simulated: Whether the movement was simulated. Movements that are not finite or absurd are
+            not.
+        height: Greatest height of the ball above the plane in metres, negative if it stayed below.
+        string: Greatest length of the string in metres.
+        torque: Largest torque of each joint, shape (n, 7).
+        error: Largest deviation of the joints from the plan, in rad.
         states: Positions and velocities after each step, shape (n, steps, 21), if kept: time,
             seven angles, the ball, and their velocities.
     """
@@ -62,21 +63,21 @@ class Rollouts:
 
 
 class BallInCup:
-    """The game as a function of the primitives' weights; called, it gives the rewards.
+    """The game as a function of the primitives' weights; calling it gives the rewards.
 
     Paper: the plane is level with the cup. Here: one ball radius above the rim, because a ball
-    that is about to touch the rim has been deflected when its centre reaches it.
+    that touches the rim is already deflected when its centre reaches the rim's height.
 
-    Paper: 20 s an episode. Here: 1.5 s, half a second more than the movement takes, because a
+    Paper: 20 s per episode. Here: 1.5 s, half a second more than the movement takes, because a
     ball that was not thrown high enough may swing round and cross the plane later, far from
     the cup. Of 60 samples of the experiment's first policy 2 cross within 1.5 s, 8 more before
-    1.75 s, and no other in 8 s: these 8 earn -100 here, and some -2 in a longer episode.
+    1.75 s, and no other in 8 s: these 8 earn -100 here, and about -2 in a longer episode.
 
     Attributes:
-        primitives: Make movements of weights.
-        dt: Seconds a step.
-        steps: Of an episode.
-        threads: How many rollouts run at once. The results don't depend on it.
+        primitives: The primitives that turn weights into movements.
+        dt: Seconds per time step.
+        steps: Number of time steps per episode.
+        threads: Number of rollouts that run at once. The results do not depend on it.
     """
 
     def __init__(
@@ -114,18 +115,18 @@ class BallInCup:
         """Play movements given by weights of shape (n, 7 * bases) or (n, 7, bases).
 
         Args:
-            weights: Of the primitives; whatever they are, this never fails and writes no file.
+            weights: Weights of the primitives. No values make this fail or write a file.
             keep: Whether to keep the states.
         """
         w = np.asarray(weights, dtype=float)
         w = self.primitives.shaped(w.reshape(1, -1) if w.ndim == 1 else w)
-        with np.errstate(all="ignore"):  # absurd weights overflow, and are then left out
+        with np.errstate(all="ignore"):  # absurd weights overflow and are then left out
             sensible = np.isfinite(w).all(axis=(1, 2)) & (np.abs(w) < 1e9).all(axis=(1, 2))
             sensible[sensible] = self._sensible(w[sensible])
         return self._played(w, sensible, keep)
 
     def controls(self, weights: ArrayLike) -> tuple[np.ndarray, Movement]:
-        """What the motors are told, shape (n, steps, 7), and the movement that is wanted."""
+        """The controls of the motors, shape (n, steps, 7), and the desired movement."""
         wanted = self.primitives.movement(weights, self.dt, self.steps)
         feedback = wanted.q + wam.DAMPING * wanted.qd / wam.STIFFNESS
         return feedback + self._torques(weights) / wam.STIFFNESS, wanted
@@ -179,7 +180,7 @@ class BallInCup:
         found.height[sensible] = above_plane(seen["rim"], seen["ball"]).max(axis=1)
         found.string[sensible] = seen["string"].max(axis=(1, 2))
         found.torque[sensible] = np.abs(seen["torque"]).max(axis=1)
-        q = states[:, :-1, 1 : 1 + wam.JOINTS]  # after a step, when the next is wanted
+        q = states[:, :-1, 1 : 1 + wam.JOINTS]  # after each step
         found.error[sensible] = np.abs(q - wanted.q[:, 1:]).max(axis=(1, 2), initial=0.0)
         if found.states is not None:
             found.states[sensible] = states
@@ -191,7 +192,7 @@ class BallInCup:
         return np.all(inside, axis=1)
 
     def _state_of(self, q: np.ndarray) -> np.ndarray:
-        """Time zero, all at rest, the ball hanging."""
+        """The state at time zero: everything is at rest and the ball hangs."""
         still = np.zeros(wam.JOINTS + 3)
         return np.concatenate([[0.0], q, ball_start(q), still])
 
@@ -201,7 +202,7 @@ def first_crossing(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rewards, and the moments at which the ball first crosses the plane downwards.
 
-    Between two steps everything moves in a straight line.
+    Positions are interpolated linearly between two steps.
     """
     above = above_plane(rim, ball)
     down = (above[:, :-1] > 0) & (above[:, 1:] <= 0)
@@ -212,7 +213,7 @@ def first_crossing(
     apart = (ball - rim)[..., :2]
     miss = (1 - share) * apart[row, step] + share * apart[row, step + 1]
     reward = np.where(crosses, -SLOPE * (miss**2).sum(axis=1), WORST)
-    # A ball that crosses far away must not be worse than one that never does.
+    # A ball that crosses far away must not earn less than one that never does.
     reward = np.maximum(reward, WORST)
     return reward, np.where(crosses, dt * (step + share[:, 0]), np.nan)
 
@@ -220,14 +221,14 @@ def first_crossing(
 def above_plane(
     rim: Float[np.ndarray, "... 3"], ball: Float[np.ndarray, "... 3"]
 ) -> Float[np.ndarray, "..."]:
-    """How far the ball's centre is above the plane, in metres."""
+    """Height of the ball's centre above the plane, in metres."""
     return ball[..., 2] - rim[..., 2] - PLANE
 
 
 def in_cup(
     position: Float[np.ndarray, "... 3"], velocity: Float[np.ndarray, "... 3"]
 ) -> Bool[np.ndarray, "..."]:
-    """Whether the ball is inside the cup and at rest; both as seen from the rim's centre."""
+    """Whether the ball is inside the cup and at rest, both relative to the rim's centre."""
     across = np.hypot(position[..., 0], position[..., 1]) < CUP_RADIUS
     deep = (position[..., 2] < 0) & (position[..., 2] > -CUP_HEIGHT)
     return across & deep & (np.linalg.norm(velocity, axis=-1) < REST)

@@ -1,4 +1,4 @@
-r"""The Barrett WAM with seven joints: published constants and the kinematics they stand for.
+r"""The Barrett WAM with seven joints: published constants and the kinematics they define.
 
 Denavit-Hartenberg frames (Spong, Hutchinson & Vidyasagar):
 $T_i = R_z(\theta_i)\,T_z(d_i)\,T_x(a_i)\,R_x(\alpha_i)$. The numbers are those of the Barrett WAM
@@ -72,7 +72,7 @@ LINKS = (
 
 
 def turn(angle: float) -> np.ndarray:
-    """R_x, shape (3, 3), with exact zeros at quarter turns."""
+    """The rotation R_x, shape (3, 3), with exact zeros at quarter turns."""
     c, s = np.round([np.cos(angle), np.sin(angle)], 15)
     return np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
 
@@ -84,9 +84,9 @@ def inertia_matrix(link: Link) -> np.ndarray:
 
 
 def mounted(index: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Centre and inertia of a link in the frame before its own, where its hinge is.
+    r"""Centre and inertia of a link in the frame before its own, which contains its hinge.
 
-    With $R = R_x(\alpha)$: $(a, 0, d) + R c$ and $R I R^\top$.
+    They are $(a, 0, d) + R c$ and $R I R^\top$ with $R = R_x(\alpha)$.
     """
     R = turn(ALPHA[index])
     centre = np.array([A[index], 0.0, D[index]]) + R @ np.array(LINKS[index].centre)

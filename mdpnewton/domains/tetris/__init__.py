@@ -5,7 +5,7 @@
 """
 
 from mdpnewton.domains.tetris.rules import Estimate as Estimate
-from mdpnewton.domains.tetris.rules import RecurrentState as RecurrentState
+from mdpnewton.domains.tetris.rules import RecurrentBoard as RecurrentBoard
 from mdpnewton.domains.tetris.rules import Survival as Survival
 from mdpnewton.domains.tetris.simulate import Played as Played
 from mdpnewton.domains.tetris.simulate import estimate as estimate

@@ -1,6 +1,5 @@
 """Tetris as an evaluator of the library: matrices that the kernel accumulates."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,45 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mdpnewton.domains.tetris.rules import Estimate, RecurrentState, Rule
+from mdpnewton.checks import choice
+from mdpnewton.domains.tetris.policy import AfterstatePolicy
+from mdpnewton.domains.tetris.rules import Estimate, RecurrentBoard, Rule
 from mdpnewton.domains.tetris.simulate import CAP, estimate, play
-from mdpnewton.domains.tetris.tables import feature_names
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluator
 
 
-@dataclass(frozen=True)
-class AfterstatePolicy:
-    """pi(a|s; w) ~ exp(w' phi(board after a)): Gibbs over placements, Section 6.5.
-
-    It lives in the compiled simulator, and has no `log_prob` of its own.
-
-    Attributes:
-        features: "bi" or "dt".
-        height: Rows.
-        width: Columns.
-    """
-
-    features: str = "bi"
-    height: int = 10
-    width: int = 10
-
-    @property
-    def size(self) -> int:
-        """How many weights."""
-        return len(feature_names(self.features, self.width))
-
-
 class TetrisEvaluator(Evaluator):
-    """Gradient, H2 and Fisher matrix of an `AfterstatePolicy` from whole games.
+    """Gradient and matrices, or their diagonals, of an `AfterstatePolicy` from whole games.
 
     Attributes:
-        rule: How decisions are valued.
-        games: For an evaluation.
-        line_games: For the objective alone, which line searches ask for.
-        threads: At most so many at once; results don't depend on it.
-        cap: Pieces after which a game is stopped.
-        pieces: How many were placed so far.
-        capped: How many games were stopped so far.
+        rule: Rule by which decisions are valued.
+        games: Number of games per evaluation.
+        line_games: Number of games for the objective alone, which line searches ask for.
+        threads: Maximum number of threads; results don't depend on it.
+        cap: Number of pieces after which a game is stopped.
+        diagonal: Whether only the diagonals of the matrices are accumulated, which is cheaper and
+            enough for the solver `Diagonal`.
+        pieces: Number of pieces placed so far.
+        capped: Number of games stopped so far.
     """
 
     def __init__(
@@ -57,9 +37,11 @@ class TetrisEvaluator(Evaluator):
         line_games: int = 1000,
         threads: int | None = None,
         cap: int = CAP,
+        diagonal: bool = False,
     ):
-        self.rule: Rule = RecurrentState() if rule is None else rule
+        self.rule: Rule = RecurrentBoard() if rule is None else rule
         self.games, self.line_games, self.threads, self.cap = games, line_games, threads, cap
+        self.diagonal: bool = choice("TetrisEvaluator", "diagonal", diagonal, (False, True))
         self.pieces = self.capped = 0
 
     def evaluate(
@@ -67,7 +49,12 @@ class TetrisEvaluator(Evaluator):
     ) -> AccumulatedMatrices:
         """The matrices from `games` games at `w`."""
         found = estimate(
-            np.asarray(w), self.rule, games=self.games, seed=seed_of(key), **self._board(policy)
+            np.asarray(w),
+            self.rule,
+            games=self.games,
+            seed=seed_of(key),
+            diagonal=self.diagonal,
+            **self._board(policy),
         )
         self.pieces += int(found.pieces.sum())
         self.capped += int(found.capped.sum())
@@ -94,13 +81,16 @@ class TetrisEvaluator(Evaluator):
 
 
 def evaluation_of(found: Estimate) -> AccumulatedMatrices:
-    """An estimate as the library's evaluation."""
-    matrices = {"H2": jnp.asarray(found.h2), "fisher": jnp.asarray(found.fisher)}
-    if found.h1 is not None:
-        matrices |= {"H1": jnp.asarray(found.h1), "A1+A2": jnp.asarray(found.h1 + found.h2)}
+    """An estimate as the library's evaluation: matrices, or diagonals where there are no more."""
+    h1, h2, fisher = found.h1, found.h2, found.fisher
+    if h2 is None or fisher is None:
+        h1, h2, fisher = found.h1_diagonal, found.h2_diagonal, found.fisher_diagonal
+    matrices = {"H2": h2, "fisher": fisher}
+    if h1 is not None:
+        matrices |= {"H1": h1, "A1+A2": h1 + h2}
     return AccumulatedMatrices(
         gradient=jnp.asarray(found.gradient),
-        matrices=matrices,
+        matrices={name: jnp.asarray(entries) for name, entries in matrices.items()},
         objective=found.mean,
         objective_error=found.stderr,
         decisions=float(found.pieces.mean()),

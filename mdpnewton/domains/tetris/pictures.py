@@ -4,14 +4,14 @@ import numpy as np
 
 from mdpnewton.checks import required
 from mdpnewton.domains.tetris.pieces import shapes
-from mdpnewton.domains.tetris.plain import Step
+from mdpnewton.domains.tetris.plain import Decision
 
 CELL = 24  # pixels
 PAPER, INK, FILL, NEW = "#ffffff", "#9aa5b1", "#1f77b4", "#d62728"
 MARGIN = 4  # rows above the board, where the current piece is shown
 
 
-def placed_cells(step: Step) -> np.ndarray:
+def placed_cells(step: Decision) -> np.ndarray:
     """Where the piece of a decision comes to lie, on a board of its own."""
     new = np.zeros_like(step.board)
     for row, column in step.placed.shape.cells:
@@ -23,9 +23,9 @@ def text_picture(board: np.ndarray, piece: int, lines: int, new: np.ndarray | No
     """Board and piece in text.
 
     Args:
-        board: Bottom row first.
-        piece: The current one, shown above the board.
-        lines: So far.
+        board: The board, bottom row first.
+        piece: The current piece, shown above the board.
+        lines: Number of lines so far.
         new: The cells of the piece placed last, if they are to stand out.
     """
     shape = shapes(piece)[0]

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
+from mdpnewton.checks import whole
 
 SMALLEST, LARGEST_WIDTH, LARGEST_HEIGHT = 2, 16, 32
 
@@ -82,12 +82,6 @@ def placements(piece: int, width: int) -> list[tuple[int, int]]:
 
 
 def check_size(call: str, height: int, width: int) -> None:
-    """Raise a `ValueError` for a board on which the game cannot be played."""
-    for name, value, largest in (
-        ("height", height, LARGEST_HEIGHT),
-        ("width", width, LARGEST_WIDTH),
-    ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool):
-            raise ValueError(f"`{call}` needs a whole number as {name}, got {value!r}.")
-        if not SMALLEST <= value <= largest:
-            raise ValueError(f"`{call}` needs a {name} from {SMALLEST} to {largest}, got {value}.")
+    """Refuse a board on which the game cannot be played."""
+    whole(call, "height", height, SMALLEST, LARGEST_HEIGHT)
+    whole(call, "width", width, SMALLEST, LARGEST_WIDTH)

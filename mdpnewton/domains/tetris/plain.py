@@ -29,10 +29,10 @@ class Placement(NamedTuple):
     """What a piece does to a board.
 
     Attributes:
-        board: Afterwards, full lines removed.
-        row: Where the lowest cells of the piece come to rest.
-        lines: Removed.
-        eroded: Cells of the piece in the removed lines.
+        board: The board afterwards, without its full lines.
+        row: Row where the lowest cells of the piece come to rest.
+        lines: Number of lines that were removed.
+        eroded: Number of cells of the piece in the lines that were removed.
         shape: The piece as it was turned.
     """
 
@@ -43,16 +43,16 @@ class Placement(NamedTuple):
     shape: Shape
 
 
-class Step(NamedTuple):
+class Decision(NamedTuple):
     """One decision, as the accumulations of `plain_estimates` see it.
 
     Attributes:
-        board: Before the piece is placed.
-        piece: The current one.
-        column: Where the left side of the piece goes.
-        placed: What it does.
-        probabilities: Of the candidates, 0 for those left out.
-        features: A row a candidate.
+        board: The board before the piece is placed.
+        piece: The current piece.
+        column: Column of the left side of the piece.
+        placed: What the piece does to the board.
+        probabilities: Probability of each candidate, 0 for those left out.
+        features: One row per candidate.
         chosen: Index of the candidate taken.
         word: The random number of the action.
     """
@@ -194,7 +194,7 @@ def decisions(
     policy: str = "greedy",
     seed: int = 0,
     game: int = 0,
-) -> Iterator[Step]:
+) -> Iterator[Decision]:
     """The decisions of one game, to its end; the arguments are those of `play_game`."""
     pieces, actions = (Stream(seed, game, which) for which in (PIECE_STREAM, ACTION_STREAM))
     board = np.zeros((height, width), bool)
@@ -213,7 +213,7 @@ def decisions(
             word, probabilities = actions.word(), gibbs(scores)
             chosen = _drawn(probabilities, uniform_of(word))
         (_, column), placed = list(options.items())[chosen]
-        yield Step(board, piece, column, placed, probabilities, rows, chosen, word)
+        yield Decision(board, piece, column, placed, probabilities, rows, chosen, word)
         board = placed.board
 
 
@@ -227,19 +227,19 @@ def play_game(
     seed: int = 0,
     game: int = 0,
     cap: int = 10_000_000,
-    watch: Callable[[Step], None] | None = None,
+    watch: Callable[[Decision], None] | None = None,
 ) -> Game:
     """One game; the same as game number `game` of `mdpnewton.domains.tetris.play`.
 
     Args:
-        weights: Of the features.
+        weights: One weight per feature.
         features: "bi" or "dt".
-        height: Rows.
-        width: Columns.
+        height: Number of rows.
+        width: Number of columns.
         policy: "greedy" or "gibbs".
-        seed: Of the run.
+        seed: Random seed of all games.
         game: Index of the game.
-        cap: Pieces after which the game is stopped.
+        cap: Number of pieces after which the game is stopped.
         watch: Called at every decision.
     """
     board, lines, played = np.zeros((height, width), bool), 0, 0

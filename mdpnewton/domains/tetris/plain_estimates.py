@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from mdpnewton.domains.tetris.plain import Game, Step, column_heights, play_game, sampled
-from mdpnewton.domains.tetris.rules import Estimate, RecurrentState, Rule, Survival
+from mdpnewton.domains.tetris.plain import Decision, Game, column_heights, play_game, sampled
+from mdpnewton.domains.tetris.rules import Estimate, RecurrentBoard, Rule, Survival
 
 
 class _Sums:
@@ -23,7 +23,7 @@ class _Sums:
     def begin(self) -> None:
         """Before a game."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: Decision) -> None:
         """At every decision."""
         self.visits[column_heights(step.board).max()] += 1
 
@@ -31,7 +31,7 @@ class _Sums:
         """After a game."""
 
 
-def score_and_covariance(step: Step) -> tuple[np.ndarray, np.ndarray]:
+def score_and_covariance(step: Decision) -> tuple[np.ndarray, np.ndarray]:
     """grad log pi = phi - E phi, and -grad grad' log pi = Cov phi, of a Gibbs policy."""
     p, phi = step.probabilities, step.features
     centred = phi - p @ phi
@@ -41,7 +41,7 @@ def score_and_covariance(step: Step) -> tuple[np.ndarray, np.ndarray]:
 class RecurrentSums(_Sums):
     """Algorithm 2."""
 
-    def __init__(self, size: int, height: int, rule: RecurrentState):
+    def __init__(self, size: int, height: int, rule: RecurrentBoard):
         super().__init__(size, height)
         self.rule = rule
         self.trace, self.curvature = np.zeros(size), np.zeros((size, size))
@@ -53,7 +53,7 @@ class RecurrentSums(_Sums):
         """The start of a game is a visit under either setting."""
         self.started = False
 
-    def step(self, step: Step) -> None:
+    def step(self, step: Decision) -> None:
         """Phi1 += score, Phi2 -= covariance; Delta += lines Phi."""
         super().step(step)
         score, covariance = score_and_covariance(step)
@@ -89,7 +89,7 @@ class SurvivalSums(_Sums):
         self.steps = []
         self.cycles += 1
 
-    def step(self, step: Step) -> None:
+    def step(self, step: Decision) -> None:
         """Keep what the end of the game will weigh."""
         super().step(step)
         score, covariance = score_and_covariance(step)
@@ -123,7 +123,7 @@ def estimate(
     """What `mdpnewton.domains.tetris.estimate` returns, slowly."""
     size = len(weights)
     sums: RecurrentSums | SurvivalSums
-    if isinstance(rule, RecurrentState):
+    if isinstance(rule, RecurrentBoard):
         sums = RecurrentSums(size, height, rule)
     else:
         sums = SurvivalSums(size, height, width, rule)
@@ -134,16 +134,15 @@ def estimate(
         stream: dict[str, Any] = {"policy": "gibbs", "seed": seed, "game": game, "cap": cap}
         played.append(play_game(weights, **board, **stream, watch=sums.step))
         sums.end(played[-1])
-    return Estimate(
-        np.array([game.lines for game in played]),
-        np.array([game.pieces for game in played]),
-        np.array([game.capped for game in played]),
-        sums.gradient / games,
-        sums.h2 / games,
-        np.diag(sums.h2) / games,
-        sums.fisher / games,
-        None if sums.h1 is None else sums.h1 / games,
-        sums.cycles,
-        sums.visits,
-        sums.survival / np.maximum(sums.visits, 1),
+    return Estimate.of(
+        h2=sums.h2 / games,
+        fisher=sums.fisher / games,
+        h1=None if sums.h1 is None else sums.h1 / games,
+        lines=np.array([game.lines for game in played]),
+        pieces=np.array([game.pieces for game in played]),
+        capped=np.array([game.capped for game in played]),
+        gradient=sums.gradient / games,
+        cycles=sums.cycles,
+        visits=sums.visits,
+        survival=sums.survival / np.maximum(sums.visits, 1),
     )

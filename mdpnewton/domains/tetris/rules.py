@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ RESETS = ("empty", "start")
 
 
 @dataclass(frozen=True)
-class RecurrentState:
+class RecurrentBoard:
     """Algorithm 2: the value of a decision is the lines until the recurrent state comes again.
 
     Traces Phi1, Phi2 add up scores and curvatures since the last visit; at every line they are
@@ -36,7 +36,7 @@ class RecurrentState:
     def __post_init__(self) -> None:
         if self.reset not in RESETS:
             raise ValueError(
-                f"`RecurrentState(reset=...)` is 'empty' or 'start', got {self.reset!r}."
+                f"`RecurrentBoard(reset=...)` is 'empty' or 'start', got {self.reset!r}."
             )
 
 
@@ -59,10 +59,10 @@ class Survival:
     1 - D(s_T) at the end. The second is the Fisher matrix minus a covariance trace read at the end.
 
     Args:
-        beta: Discount, in (0, 1).
+        beta: Discount factor, in (0, 1).
         critic: D(s), a guess of E beta^(T - t), as a table by the largest column height (0 to
             `height`), a number, or None for 0. It changes the variance and nothing else.
-        share: One in so many steps, drawn at random, has its covariance computed: a power of two.
+        share: One in `share` steps, drawn at random, has its covariance computed; a power of two.
     """
 
     beta: float = 0.99
@@ -91,39 +91,77 @@ class Survival:
         return given
 
 
-Rule = RecurrentState | Survival
+Rule = RecurrentBoard | Survival
 
 
 class Estimate(NamedTuple):
     """Gradient, H2 and Fisher matrix of a Gibbs policy, as means per game, and the games.
 
+    Where only diagonals were accumulated, `h1`, `h2` and `fisher` are None.
+
     Attributes:
-        lines: Of every game.
-        pieces: Placed in every game.
+        lines: Number of lines of every game.
+        pieces: Number of pieces placed in every game.
         capped: Whether the game was stopped at the cap.
-        gradient: Of the expected lines, as the rule values decisions.
+        gradient: Gradient of the expected lines, as the rule values decisions.
         h2: The second Gauss-Newton matrix, eq. (19): negative definite, or nearly.
-        h2_diagonal: Its diagonal.
+        h2_diagonal: Diagonal of H2.
         fisher: sum_t Cov[features] of a game: the Fisher matrix of its decisions. Divide by
             `pieces.mean()` for that of one decision.
-        h1: sum Q_t score score', eq. (18), with `RecurrentState(h1=True)`; else None.
-        cycles: Times that the traces were started, all games together.
+        fisher_diagonal: Diagonal of the Fisher matrix.
+        h1: sum Q_t score score', eq. (18), with `RecurrentBoard(h1=True)`; else None.
+        h1_diagonal: Diagonal of H1, with `RecurrentBoard(h1=True)`; else None.
+        cycles: Number of times that the traces were started, all games together.
         visits: How often a decision saw each largest column height.
         survival: With `Survival`, the mean of beta^(T - t) by largest column height, a critic for
-            the next estimate; 0 where it was never seen. With `RecurrentState`, zeros.
+            the next estimate; 0 where it was never seen. With `RecurrentBoard`, zeros.
     """
 
     lines: np.ndarray
     pieces: np.ndarray
     capped: np.ndarray
     gradient: np.ndarray
-    h2: np.ndarray
+    h2: np.ndarray | None
     h2_diagonal: np.ndarray
-    fisher: np.ndarray
+    fisher: np.ndarray | None
+    fisher_diagonal: np.ndarray
     h1: np.ndarray | None
+    h1_diagonal: np.ndarray | None
     cycles: int
     visits: np.ndarray
     survival: np.ndarray
+
+    @classmethod
+    def of(
+        cls, *, h2: np.ndarray, fisher: np.ndarray, h1: np.ndarray | None, **rest: Any
+    ) -> "Estimate":
+        """An estimate from matrices, or from vectors that are their diagonals.
+
+        Args:
+            h2: H2 or its diagonal.
+            fisher: The Fisher matrix or its diagonal.
+            h1: H1 or its diagonal; None where it was not accumulated.
+            rest: The other attributes.
+        """
+        if h2.ndim == 1:
+            return cls(
+                h2=None,
+                h2_diagonal=h2,
+                fisher=None,
+                fisher_diagonal=fisher,
+                h1=None,
+                h1_diagonal=h1,
+                **rest,
+            )
+        return cls(
+            h2=h2,
+            h2_diagonal=np.diag(h2).copy(),
+            fisher=fisher,
+            fisher_diagonal=np.diag(fisher).copy(),
+            h1=h1,
+            h1_diagonal=None if h1 is None else np.diag(h1).copy(),
+            **rest,
+        )
 
     @property
     def games(self) -> int:
@@ -132,7 +170,7 @@ class Estimate(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Lines a game."""
+        """Mean number of lines per game."""
         return float(self.lines.mean())
 
     @property
@@ -142,5 +180,5 @@ class Estimate(NamedTuple):
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Of the mean; 0 for one value."""
+    """Standard error of the mean of the values; 0 for one value."""
     return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0

@@ -1,46 +1,45 @@
 """Tetris at speed: whole games, and estimates of a search direction, on several threads."""
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdpnewton.checks import required
+from mdpnewton.checks import choice, required
+from mdpnewton.domains.tetris.chunks import in_order
 from mdpnewton.domains.tetris.pieces import check_size
 from mdpnewton.domains.tetris.rules import (
     Estimate,
-    RecurrentState,
+    RecurrentBoard,
     Rule,
     Survival,
     standard_error,
 )
 from mdpnewton.domains.tetris.tables import (
+    FEATURES,
     area,
     feature_names,
     padded,
     policy_table,
     shape_table,
+    whole_diagonal,
     whole_matrix,
 )
 
-FEATURES = ("bi", "dt")
 POLICIES = ("greedy", "gibbs")
 CAP = 10_000_000
-CHUNK = 64  # games that a thread takes at a time, at most; sums are added up in this order
 
 
 class Played(NamedTuple):
     """Games that were played to their end or to the cap.
 
     Attributes:
-        lines: Of every game.
-        pieces: Placed in every game.
+        lines: Number of lines of every game.
+        pieces: Number of pieces placed in every game.
         capped: Whether the game was stopped at the cap.
         boards: The last board of every game: its columns as bits, the lowest row lowest.
-        cpu_seconds: Of this process, all threads.
+        cpu_seconds: Processor time of this process, all threads together.
     """
 
     lines: np.ndarray
@@ -56,7 +55,7 @@ class Played(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Lines a game."""
+        """Mean number of lines per game."""
         return float(self.lines.mean())
 
     @property
@@ -87,15 +86,15 @@ def play(
         weights: Bertsekas-Ioffe: column heights left to right, absolute differences left to
             right, largest height, holes: 2 width + 1. Dellacherie-Thiery: nine, see
             `feature_names`.
-        features: "bi" or "dt".
-        height: Rows, 32 at most.
-        width: Columns, 16 at most.
-        games: How many.
+        features: Set of features, "bi" or "dt".
+        height: Number of rows, at most 32.
+        width: Number of columns, at most 16.
+        games: Number of games.
         policy: "greedy", or "gibbs": proportional to exp(score).
-        seed: Of all randomness.
+        seed: Random seed.
         first: Index of the first game; games 0 to 9 are games 0 to 4 and 5 to 9.
-        threads: At most so many at once (default: the processors that may be used).
-        cap: Pieces after which a game is stopped and reported as capped.
+        threads: Maximum number of threads (default: the processors that may be used).
+        cap: Number of pieces after which a game is stopped and reported as capped.
     """
     chunks = play_chunks(
         weights,
@@ -151,7 +150,7 @@ def play_chunks(
         play_games(*fixed, np.uint64(seed), start, cap, stop, lines, pieces, capped, boards)
         return Played(lines, pieces, capped, boards, 0.0)
 
-    return _in_order(chunk, first, games, threads)
+    return in_order(chunk, first, games, threads)
 
 
 def estimate(
@@ -166,27 +165,34 @@ def estimate(
     first: int = 0,
     threads: int | None = None,
     cap: int = CAP,
+    diagonal: bool = False,
 ) -> Estimate:
     """Gradient, H2 and Fisher matrix of the Gibbs policy, accumulated while games are played.
 
+    A decision with k placements of n features costs O(k n^2); with `diagonal` it costs O(k n), as
+    Section 4.1.1 says.
+
     Args:
         weights: See `play`, as are the other arguments.
-        rule: `RecurrentState()`, Algorithm 2, the default; or `Survival()`.
-        features: "bi" or "dt".
-        height: Rows.
-        width: Columns.
-        games: How many.
-        seed: Of all randomness.
+        rule: `RecurrentBoard()`, Algorithm 2, the default; or `Survival()`.
+        features: Set of features, "bi" or "dt".
+        height: Number of rows.
+        width: Number of columns.
+        games: Number of games.
+        seed: Random seed.
         first: Index of the first game.
-        threads: At most so many at once; the results are the same bits for any number.
-        cap: Pieces after which a game is stopped.
+        threads: Maximum number of threads; the results are the same bits for any number.
+        cap: Number of pieces after which a game is stopped.
+        diagonal: Whether to accumulate the diagonals of the matrices and nothing else. They are
+            the same bits as those of the whole matrices.
     """
     given = checked_weights("estimate", weights, features, height, width)
     _check_run("estimate", games, seed, first, threads, cap)
-    rule = RecurrentState() if rule is None else rule
-    if not isinstance(rule, RecurrentState | Survival):
+    choice("estimate", "diagonal", diagonal, (False, True))
+    rule = RecurrentBoard() if rule is None else rule
+    if not isinstance(rule, RecurrentBoard | Survival):
         raise ValueError(
-            f"`estimate(rule=...)` needs a `RecurrentState` or a `Survival`, got {rule!r}."
+            f"`estimate(rule=...)` needs a `RecurrentBoard` or a `Survival`, got {rule!r}."
         )
     required("numba", "Tetris")
     from mdpnewton.domains.tetris.kernels.estimate import estimate_games
@@ -195,94 +201,58 @@ def estimate(
     table = policy_table(given, features, width)
     size, survival = len(given), isinstance(rule, Survival)
     critic, beta, share, at_empty, include_start = np.zeros(height + 1), 1.0, 1, True, True
-    side, squared = padded(size), isinstance(rule, RecurrentState) and rule.h1
+    side, squared = padded(size), isinstance(rule, RecurrentBoard) and rule.h1
     if isinstance(rule, Survival):
         critic, beta, share = rule.table(height), float(rule.beta), rule.share
     else:
         at_empty, include_start = rule.reset == "empty", bool(rule.include_start)
-    entries = sum(area(features, size))
+    entries = sum(area(features, size, diagonal=diagonal))
+    squares = squared * (side if diagonal else side**2)
 
     def chunk(start: int, count: int, stop: np.ndarray) -> tuple[Any, ...]:
         lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
         capped = np.zeros(count, bool)
-        sums = [np.zeros(side), np.zeros(side**2 * squared), np.zeros(entries), np.zeros(entries)]
+        sums = [np.zeros(side), np.zeros(squares), np.zeros(entries), np.zeros(entries)]
         sums += [np.zeros(height + 1, np.int64), np.zeros(height + 1)]
         game = (shapes, begins, table, features == "dt", height, width)
         run = (np.uint64(seed), start, cap, stop)
-        settings = (survival, at_empty, include_start, beta, critic, share, size)
+        settings = (survival, at_empty, include_start, beta, critic, share, diagonal)
         cycles = estimate_games(*game, *run, *settings, lines, pieces, capped, *sums)
         return lines, pieces, capped, cycles, *sums
 
     played: list[tuple[np.ndarray, ...]] = []
     totals: list[Any] = [0, 0.0, 0.0, 0.0, 0.0, 0, 0.0]
-    for one in _in_order(chunk, first, games, threads):
+    for one in in_order(chunk, first, games, threads):
         played.append(one[:3])
         totals = [total + new for total, new in zip(totals, one[3:], strict=True)]
     cycles, gradient, h1, h2, fisher, visits, seen = totals
-    fisher_matrix = whole_matrix(features, size, fisher) / games
-    h2_matrix, scale = whole_matrix(features, size, h2) / games, 1.0
+    read, scale = whole_diagonal if diagonal else whole_matrix, 1.0
+    h2, fisher = (read(features, size, parts) / games for parts in (h2, fisher))
     if survival:
         scale = 4 / (width * (1 - beta))
-        h2_matrix = fisher_matrix - h2_matrix
-    h2_matrix = -scale * h2_matrix
+        h2 = fisher - h2
+    if squared:
+        h1 = (h1[:size] if diagonal else h1.reshape(side, side)[:size, :size]) / games
     lines, pieces, capped = (np.concatenate([part[k] for part in played]) for k in range(3))
-    return Estimate(
-        lines,
-        pieces,
-        capped,
-        scale * gradient[:size] / games,
-        h2_matrix,
-        np.diag(h2_matrix).copy(),
-        fisher_matrix,
-        h1.reshape(side, side)[:size, :size] / games if squared else None,
-        int(cycles),
-        visits,
-        seen / np.maximum(visits, 1),
+    return Estimate.of(
+        h2=-scale * h2,
+        fisher=fisher,
+        h1=h1 if squared else None,
+        lines=lines,
+        pieces=pieces,
+        capped=capped,
+        gradient=scale * gradient[:size] / games,
+        cycles=int(cycles),
+        visits=visits,
+        survival=seen / np.maximum(visits, 1),
     )
-
-
-def _in_order(
-    chunk: Callable[[int, int, np.ndarray], Any], first: int, games: int, threads: int | None
-) -> Iterator[Any]:
-    """Chunks of games on threads, handed out in order; the first call, for no game, compiles."""
-    chunk(first, 0, np.zeros(1, np.uint8))
-    return _on_threads(chunk, first, games, threads)
-
-
-def _on_threads(
-    chunk: Callable[[int, int, np.ndarray], Any], first: int, games: int, threads: int | None
-) -> Iterator[Any]:
-    """Whatever still runs when the caller leaves is stopped."""
-    size = min(max(games // 32, 1), CHUNK)  # whatever the number of threads: the same bits
-    starts = range(first, first + games, size)
-    stop = np.zeros(1, np.uint8)
-    workers = min(threads or _processors(), len(starts))
-    pool = ThreadPoolExecutor(workers)
-    waiting: list[Future[Any]] = []
-    try:
-        for start in starts:
-            count = min(size, first + games - start)
-            waiting.append(pool.submit(chunk, start, count, stop))
-            if len(waiting) > 2 * workers:  # not more in memory than that
-                yield waiting.pop(0).result()
-        while waiting:
-            yield waiting.pop(0).result()
-    finally:
-        stop[0] = 1
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def checked_weights(
     call: str, weights: Sequence[float] | np.ndarray, features: str, height: int, width: int
 ) -> np.ndarray:
     """The weights as an array; a `ValueError` if they do not fit the board and the features."""
-    check_size(f"{call}(...)", height, width)
+    check_size(call, height, width)
     if features not in FEATURES:
         raise ValueError(f"`{call}(features=...)` is 'bi' or 'dt', got {features!r}.")
     try:

@@ -22,8 +22,11 @@ FEATURE_NAMES = {
 }
 
 
+FEATURES = ("bi", "dt")  # Bertsekas and Ioffe; Dellacherie and Thiery
+
+
 def feature_names(features: str, width: int) -> tuple[str, ...]:
-    """In the order of the weights."""
+    """The names of the features, in the order of the weights."""
     if features == "dt":
         return FEATURE_NAMES["dt"]
     heights = [f"height {c}" for c in range(1, width + 1)]
@@ -33,7 +36,7 @@ def feature_names(features: str, width: int) -> tuple[str, ...]:
 
 @cache
 def shape_table() -> tuple[np.ndarray, np.ndarray]:
-    """A row a rotated piece, as `layout` has it, and where the rows of each piece begin."""
+    """One row per rotated piece, as `layout` has it, and where the rows of each piece begin."""
     rows, begins = [], [0]
     for piece in range(len(NAMES)):
         for shape in shapes(piece):
@@ -102,10 +105,15 @@ def padded(size: int) -> int:
     return -(-size // at.TILE_COLUMNS) * at.TILE_COLUMNS
 
 
-def area(features: str, size: int) -> tuple[int, int]:
-    """Entries that the kernel keeps of a matrix: products of changes, then tiles."""
-    products = at.PAIRS * lanes_used((size - 1) // 2) if features == "bi" else 0
-    return products, len(tiles(size)) * at.TILE_ROWS * at.TILE_COLUMNS
+def area(features: str, size: int, *, diagonal: bool = False) -> tuple[int, int]:
+    """Entries that the kernel keeps of a matrix: products of changes, then tiles.
+
+    Of a diagonal it keeps squares of changes, then one entry per feature, padded.
+    """
+    lanes = lanes_used((size - 1) // 2) if features == "bi" else 0
+    if diagonal:
+        return at.LOCALS * lanes, padded(size)
+    return at.PAIRS * lanes, len(tiles(size)) * at.TILE_ROWS * at.TILE_COLUMNS
 
 
 def lanes_used(width: int) -> int:
@@ -128,24 +136,48 @@ def whole_matrix(features: str, size: int, flat: np.ndarray) -> np.ndarray:
     return lower + np.tril(lower, -1).T
 
 
+def whole_diagonal(features: str, size: int, flat: np.ndarray) -> np.ndarray:
+    """The diagonal of which the kernel kept the parts: the same bits as that of `whole_matrix`."""
+    products, _ = area(features, size, diagonal=True)
+    found = flat[products : products + size].copy()
+    if products:
+        rows, places = _square_places((size - 1) // 2)
+        np.add.at(found, rows, flat[places])
+    return found
+
+
+def _feature(local: int, x: int, width: int) -> int | None:
+    """The feature that a change belongs to, for a piece at column x; None outside of the board."""
+    if local < at.V:
+        column = x + local - at.U
+        return column if column < width else None
+    if local < at.M:
+        side = x - 1 + local - at.V
+        return width + side if 0 <= side < width - 1 else None
+    return 2 * width - 1 + local - at.M
+
+
+@cache
+def _square_places(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The feature of every square of a change, and where it is kept."""
+    found = []
+    for one in range(at.LOCALS):
+        for x in range(width):
+            row = _feature(one, x, width)
+            if row is not None:
+                found.append((row, one * lanes_used(width) + x))
+    rows, places = np.array(found).T
+    return rows, places
+
+
 @cache
 def _places(width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row and column of the matrix for every product of changes, and where it is kept."""
-
-    def feature(local: int, x: int) -> int | None:
-        if local < at.V:
-            column = x + local - at.U
-            return column if column < width else None
-        if local < at.M:
-            side = x - 1 + local - at.V
-            return width + side if 0 <= side < width - 1 else None
-        return 2 * width - 1 + local - at.M
-
     found = []
     for one in range(at.LOCALS):
         for other in range(one, at.LOCALS):
             for x in range(width):
-                first, second = feature(one, x), feature(other, x)
+                first, second = _feature(one, x, width), _feature(other, x, width)
                 if first is not None and second is not None:
                     place = at.pair(one, other) * lanes_used(width) + x
                     found.append((max(first, second), min(first, second), place))

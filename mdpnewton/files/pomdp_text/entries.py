@@ -1,7 +1,7 @@
-"""What T:, O: and R: lines say, kept as sparse as they say it until the whole text is read.
+"""The contents of T:, O: and R: lines, kept sparse until the whole text is read.
 
-Statements override earlier ones, so each entry carries the place `at` of its statement, which
-grows through the text. `ANY` stands for the wildcard.
+Statements override earlier ones, so each entry carries the position `at` of its statement, which
+increases through the text. `ANY` stands for the wildcard.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ Block = tuple[np.ndarray, np.ndarray, np.ndarray]  # row, column and value of so
 
 
 class Probabilities:
-    """For each action a matrix of shape (rows, columns): T or O."""
+    """One matrix of shape (rows, columns) per action: T or O."""
 
     def __init__(self, rows: int, columns: int):
         self.shape = (rows, columns)
@@ -23,14 +23,14 @@ class Probabilities:
         self._whole: dict[int, list[tuple[int, Block, int]]] = defaultdict(list)
 
     def set_entry(self, at: int, action: int, row: int, column: int, value: float) -> None:
-        """One probability; of a whole row where the column is the wildcard."""
+        """Set one probability, or a whole row if the column is the wildcard."""
         if column == ANY:
             self.set_row(at, action, row, np.full(self.shape[1], value))
         else:
             self._single[action].append((row, column, value, at))
 
     def set_row(self, at: int, action: int, row: int, values: np.ndarray) -> None:
-        """A whole row, or all of them alike."""
+        """Set a whole row, or all rows to the same values."""
         columns = np.flatnonzero(values)
         rows = np.arange(self.shape[0]) if row == ANY else np.array([row])
         entries = (
@@ -41,17 +41,17 @@ class Probabilities:
         self._whole[action].append((row, entries, at))
 
     def set_matrix(self, at: int, action: int, values: np.ndarray) -> None:
-        """All rows, from a dense matrix."""
+        """Set all rows from a dense matrix."""
         rows, columns = np.nonzero(values)
         self._whole[action].append((ANY, (rows, columns, values[rows, columns]), at))
 
     def set_identity(self, at: int, action: int) -> None:
-        """The identity matrix."""
+        """Set the identity matrix."""
         every = np.arange(self.shape[0])
         self._whole[action].append((ANY, (every, every, np.ones(len(every))), at))
 
     def matrix(self, action: int) -> tuple[sparse.csr_array, np.ndarray]:
-        """The matrix of an action, and for each row the last statement about it, -1 if none."""
+        """The matrix of an action, and the last statement about each row, -1 if there is none."""
         touched = np.full(self.shape[0], -1)  # first: when a row was last set as a whole
         parts: list[tuple[np.ndarray, ...]] = [self._singles(action)]
         for which, entries, place in self._whole[action] + self._whole[ANY]:
@@ -88,24 +88,24 @@ class Rewards:
         self._value: list[float] = []
 
     def set_entry(self, rule: tuple[int, int, int, int], value: float) -> None:
-        """One reward, wildcards included."""
+        """Set one reward; the rule may contain wildcards."""
         self._rules.append(rule)
         self._value.append(value)
 
     def set_row(self, action: int, state: int, successor: int, values: np.ndarray) -> None:
-        """The rewards of all observations: a rule that clears them, then those that are not 0."""
+        """Set the rewards of all observations: one rule clears them, others set those not 0."""
         self.set_entry((action, state, successor, ANY), 0.0)
         for observation in np.flatnonzero(values).tolist():
             self.set_entry((action, state, successor, observation), float(values[observation]))
 
     def set_matrix(self, action: int, state: int, values: np.ndarray) -> None:
-        """The rewards of all next states and observations."""
+        """Set the rewards of all next states and observations."""
         self.set_entry((action, state, ANY, ANY), 0.0)
         for successor, observation in np.argwhere(values).tolist():
             rule = (action, state, successor, observation)
             self.set_entry(rule, float(values[successor, observation]))
 
     def outcome_reward(self, sign: float) -> OutcomeReward:
-        """All rules in their order, costs turned into rewards by the sign."""
+        """All rules in order; the sign turns costs into rewards."""
         rules = np.array(self._rules, dtype=np.int64).reshape(-1, 4)
         return OutcomeReward(rules, sign * np.array(self._value))

@@ -19,29 +19,30 @@ from mdpnewton.files.pomdp_text.preamble import (
     read_values,
 )
 from mdpnewton.files.pomdp_text.tokens import NUMBER, STATEMENTS, Tokens
-from mdpnewton.models.finite import ROW_TOLERANCE
+from mdpnewton.models.checks import ROW_TOLERANCE
 from mdpnewton.models.pomdp import ANY, FinitePOMDP
 
 PREAMBLE = STATEMENTS[:5]
-DENSE_ENTRIES = 250_000  # up to so many probabilities a model is dense whatever it holds
+DENSE_ENTRIES = 250_000  # a model with at most this many probabilities is always dense
 
 
 def parse_pomdp(text: str, source: str = "text") -> FinitePOMDP:
     """The model that a text in Cassandra's .pomdp format describes.
 
-    Read are all forms of the published grammar (https://pomdp.org/code/pomdp-file-grammar.html)
-    and `reset`, which pomdp-solve knows for rows of T; numbers may leave out digits before or
-    after the point. Later statements override earlier ones. A distribution that misses 1 by up to
-    1e-5, the tolerance of pomdp-solve, is divided by its sum; `rescaled_rows` of the model
-    counts them. Costs become negative rewards. Models with more than 250,000 probabilities stay
-    sparse where that is smaller.
+    It reads all forms of the published grammar (https://pomdp.org/code/pomdp-file-grammar.html)
+    and `reset`, which pomdp-solve knows for rows of T. Numbers may leave out digits before or
+    after the point. Later statements override earlier ones. A distribution whose sum differs from
+    1 by up to 1e-5, the tolerance of pomdp-solve, is divided by its sum; `rescaled_rows` of the
+    model counts these distributions. Costs become negative rewards. Models with more than 250,000
+    probabilities stay sparse where that is smaller.
 
     Args:
         text: The whole text.
-        source: What errors call it, as the name of its file.
+        source: Name of the text in errors, such as the name of its file.
 
     Raises:
-        POMDPError: `source:line:column: rule`, at the first word that breaks one.
+        POMDPError: The text breaks a rule. The message is `source:line:column: rule` and refers to
+            the first word that breaks one.
     """
     return _Parser(Tokens(text, source)).model()
 
@@ -244,7 +245,7 @@ def _label(names: Names, index: int) -> str:
 
 
 def _stored(transition: list[sparse.csr_array], observation: list[sparse.csr_array]) -> Any:
-    """Both dense where that is small or not larger than both sparse."""
+    """Both as dense arrays if that is small or not larger than both sparse; else both sparse."""
     pairs = [*transition, *observation]
     entries = sum(matrix.shape[0] * matrix.shape[1] for matrix in pairs)
     held = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in pairs)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mdpnewton.files.pomdp_text.tokens import NAME, NUMBER, RESERVED, Tokens
-from mdpnewton.models.finite import ROW_TOLERANCE
+from mdpnewton.models.checks import ROW_TOLERANCE
 from mdpnewton.models.pomdp import ANY
 
-TOLERANCE = 1e-5  # how far from 1 a sum of probabilities may be: that of Cassandra's pomdp-solve
-MOST = 10_000_000  # states, actions or observations
+TOLERANCE = 1e-5  # how far from 1 a sum of probabilities may be, as in Cassandra's pomdp-solve
+MOST = 10_000_000  # maximum number of states, actions or observations
 KINDS = {"states": "state", "actions": "action", "observations": "observation"}
 
 
@@ -18,10 +18,10 @@ class Names:
     """The states, actions or observations of a text.
 
     Attributes:
-        kind: "states", "actions" or "observations".
-        size: How many there are.
-        names: Their names, None if the text gives a count.
-        numbers: The number of each name and of "*".
+        kind: What is named: "states", "actions" or "observations".
+        size: Number of them.
+        names: Their names; None if the text gives only a count.
+        numbers: The index of each name and of "*".
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Names:
         self.numbers = {name: i for i, name in enumerate(self.names or ())} | {"*": ANY}
 
     def index(self, tokens: Tokens) -> int:
-        """The number of the next word, `ANY` for the wildcard."""
+        """The index that the next word stands for, `ANY` for the wildcard."""
         word = tokens.word
         number = self.numbers.get(word)
         if number is None:
@@ -63,7 +63,7 @@ def _few(names: tuple[str, ...]) -> str:
 
 
 def read_names(tokens: Tokens, kind: str) -> Names:
-    """What follows `states:`, `actions:` or `observations:`: a count, or names."""
+    """Read what follows `states:`, `actions:` or `observations:`: a count, or names."""
     word = tokens.word
     if _is_count(word):
         tokens.index += 1
@@ -99,7 +99,7 @@ def _is_name(word: str) -> bool:
 
 
 def read_discount(tokens: Tokens) -> float:
-    """What follows `discount:`."""
+    """Read what follows `discount:`."""
     at = tokens.index
     discount = tokens.number("`discount:`")
     if not 0 <= discount < 1:
@@ -112,17 +112,17 @@ def read_discount(tokens: Tokens) -> float:
 
 
 def read_values(tokens: Tokens) -> str:
-    """What follows `values:`."""
+    """Read what follows `values:`."""
     if tokens.word not in ("reward", "cost"):
         tokens.fail(f"`values:` must be reward or cost, got {tokens.shown()}")
     return tokens.take()
 
 
 def read_start(tokens: Tokens, states: Names) -> tuple[np.ndarray, int]:
-    """What follows `start`: the distribution of the first state, and 1 if it was rescaled.
+    """Read what follows `start`: the distribution of the first state, and 1 if it was rescaled.
 
-    Either `: uniform`, `: state`, `: probabilities`, or `include:` or `exclude:` with states
-    that are equally likely, or left out.
+    It is either `: uniform`, `: state` or `: probabilities`, or `include:` with the states that
+    are equally likely, or `exclude:` with the states that are left out.
     """
     if tokens.word in ("include", "exclude"):
         return _listed(tokens, states, tokens.take()), 0
@@ -168,7 +168,7 @@ def probability(tokens: Tokens, what: str) -> float:
 
 
 def probabilities(tokens: Tokens, count: int, what: str) -> np.ndarray:
-    """The next so many words as probabilities."""
+    """The next `count` words as probabilities."""
     at = tokens.index
     values = tokens.numbers(count, what)
     bad = (values < 0) | (values > 1 + TOLERANCE)
@@ -180,13 +180,13 @@ def probabilities(tokens: Tokens, count: int, what: str) -> np.ndarray:
 
 
 def no_more_numbers(tokens: Tokens, count: int, what: str) -> None:
-    """An error if a number comes next."""
+    """Fail if a number comes next."""
     if NUMBER.fullmatch(tokens.word):
         tokens.fail(f"{what} takes {count} number{'s' * (count > 1)}, {tokens.shown()} is one more")
 
 
 def distribution(tokens: Tokens, values: np.ndarray, what: str, at: int) -> tuple[np.ndarray, int]:
-    """The values if they sum to one, divided by their sum if only nearly so, and whether."""
+    """The values, divided by their sum if that is only nearly one, and 1 if they were divided."""
     total = values.sum()
     if abs(total - 1) > TOLERANCE:
         tokens.fail(f"{what} must sum to 1, but sums to {total:.8g}; correct its numbers", at)

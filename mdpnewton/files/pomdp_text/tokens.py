@@ -1,4 +1,4 @@
-"""The words of a .pomdp text, and where each stands."""
+"""The words of a .pomdp text and their positions."""
 
 import math
 import re
@@ -6,13 +6,13 @@ from typing import NoReturn
 
 import numpy as np
 
-# A comment, or a word: a number whose sign may stand apart, anything without a separator, `:` or
+# A comment, or a word: a number whose sign may be separate, anything without a separator, `:` or
 # `*`. Only words are captured.
 WORD = re.compile(r"#[^\n]*|([+-]\s+(?=[\d.])[^\s:#*]+|[^\s:#*]+|[:*])")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R")
-LONGEST = 40  # letters of a word that an error quotes
+LONGEST = 40  # maximum number of letters of a word that an error quotes
 RESERVED = frozenset(
     (*STATEMENTS, "uniform", "identity", "reward", "cost", "include", "exclude", "reset")
 )
@@ -22,8 +22,8 @@ class POMDPError(ValueError):
     """What is wrong with a .pomdp text, and where: `source:line:column: rule`.
 
     Attributes:
-        line: From 1.
-        column: From 1.
+        line: Number of the line, counted from 1.
+        column: Number of the column, counted from 1.
     """
 
     def __init__(self, source: str, line: int, column: int, rule: str):
@@ -32,13 +32,14 @@ class POMDPError(ValueError):
 
 
 class Tokens:
-    """The words of a text with a place among them.
+    """The words of a text, and which of them comes next.
 
-    Positions are not kept but found again when an error needs one, which keeps large files fast.
+    Positions are not stored. They are found again when an error needs one, which keeps large files
+    fast.
 
     Attributes:
         words: All words, without comments.
-        index: Of the word that comes next.
+        index: Index of the word that comes next.
     """
 
     def __init__(self, text: str, source: str):
@@ -54,13 +55,13 @@ class Tokens:
         return self.words[self.index] if self.index < len(self.words) else ""
 
     def take(self) -> str:
-        """The next word, and on to the one after it."""
+        """Return the next word and advance to the one after it."""
         word = self.word
         self.index += 1
         return word
 
     def colon(self, after: str) -> None:
-        """Past the colon that has to follow."""
+        """Skip the colon that has to follow."""
         if self.word != ":":
             self.fail(f"`{after}` needs a colon after it, got {self.shown()}; write `{after}:`")
         self.index += 1
@@ -75,7 +76,7 @@ class Tokens:
         return value
 
     def numbers(self, count: int, what: str) -> np.ndarray:
-        """The next so many words as numbers."""
+        """The next `count` words as numbers."""
         words = self.words[self.index : self.index + count]
         good = next((i for i, word in enumerate(words) if not NUMBER.fullmatch(word)), len(words))
         if good < count:
@@ -98,7 +99,7 @@ class Tokens:
         return f"`{word}`" if len(word) <= LONGEST else f"`{word[:LONGEST]}...`"
 
     def fail(self, rule: str, at: int | None = None) -> NoReturn:
-        """The error of a rule broken at a word, by default the next."""
+        """Raise the error of a rule that is broken at a word, by default the next."""
         line, column = self.position(self.index if at is None else at)
         raise POMDPError(self.source, line, column, rule)
 

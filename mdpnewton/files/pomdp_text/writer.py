@@ -9,20 +9,20 @@ from scipy import sparse
 from mdpnewton.files.pomdp_text.tokens import NAME, RESERVED
 from mdpnewton.models.pomdp import ANY, FinitePOMDP
 
-WIDTH = 100  # of a line of names
+WIDTH = 100  # maximum width of a line of names
 
 
 def format_pomdp(pomdp: FinitePOMDP, comment: str = "") -> str:
     """The text of a model in Cassandra's .pomdp format.
 
-    Numbers are written in full, so that `parse_pomdp` gives the same model again; rewards are
-    written as costs if the model counts in costs. Rows that are the same for every action stand
-    under `*`, and rows that mostly hold zeros as single lines.
+    Numbers are written in full, so that `parse_pomdp` gives the same model again. Rewards are
+    written as costs if the model counts in costs. Rows that are the same for every action are
+    written once under `*`, and rows that are mostly zeros are written entry by entry.
 
     Args:
-        pomdp: The model. Names must fit the format, which has no observation before the first
-            action either.
-        comment: Its lines head the text.
+        pomdp: The model. Its names must fit the format, and it must have no observation before the
+            first action, which the format does not know.
+        comment: Text whose lines become a comment at the beginning.
     """
     _check(pomdp)
     states, actions, observations = (

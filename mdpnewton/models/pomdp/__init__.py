@@ -1,4 +1,4 @@
-"""What the problem is when states are seen through observations."""
+"""Problems whose states are seen through observations."""
 
 from mdpnewton.models.pomdp.beliefs import optimal_value
 from mdpnewton.models.pomdp.model import FinitePOMDP

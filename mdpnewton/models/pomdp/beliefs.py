@@ -3,21 +3,24 @@
 import numpy as np
 from scipy import sparse
 
+from mdpnewton.checks import whole
 from mdpnewton.models.pomdp.model import FinitePOMDP
 
-SAME = 10  # decimals up to which two beliefs are one
+SAME = 10  # beliefs that agree to this many decimals are one
 
 
 def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
-    """The value of the best policy with any memory, or None if too many beliefs are reachable.
+    """Value of the best policy with any memory, or None if too many beliefs are reachable.
 
-    Beliefs that agree in ten decimals are one: exact where finitely many are reachable, as in
-    deterministic mazes, and nearly so where they accumulate, as in the tiger problem.
+    Beliefs that agree to ten decimals count as one. The value is exact where finitely many are
+    reachable, as in deterministic mazes, and nearly exact where they accumulate, as in the tiger
+    problem.
 
     Args:
         pomdp: The problem.
-        limit: Of the number of beliefs.
+        limit: Maximum number of beliefs.
     """
+    whole("optimal_value", "limit", limit, 1)
     moves = [sparse.csr_array(matrix).toarray() for matrix in pomdp.transition]
     seen = [sparse.csr_array(matrix).toarray() for matrix in pomdp.observation]
     first = _after_first_observation(pomdp)
@@ -37,7 +40,7 @@ def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
         belief = beliefs[len(successors)]
         ways = []
         for T, seeing in zip(moves, seen, strict=True):
-            joint = (belief @ T)[:, None] * seeing  # hidden state and observation
+            joint = (belief @ T)[:, None] * seeing  # probability of hidden state and observation
             shares = joint.sum(axis=0)
             ways.append(
                 [(share, known(joint[:, o] / share)) for o, share in enumerate(shares) if share > 0]

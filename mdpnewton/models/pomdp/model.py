@@ -7,8 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from mdpnewton.models.finite import ROW_TOLERANCE, FiniteMDP
-from mdpnewton.models.pomdp.outcomes import OutcomeReward, finite_array, refuse
+from mdpnewton.checks import choice, instance, number, refuse, whole
+from mdpnewton.models.checks import check_distributions, check_finite, finite_array
+from mdpnewton.models.finite import FiniteMDP
+from mdpnewton.models.pomdp.outcomes import OutcomeReward
 
 CALL = "FinitePOMDP"
 
@@ -17,25 +19,27 @@ CALL = "FinitePOMDP"
 class FinitePOMDP:
     r"""A discounted POMDP with finitely many states, actions and observations.
 
-    Dense models hold arrays, large ones tuples of scipy CSR matrices; if either of `transition`
-    and `observation` is given sparse, both are stored so. Either way index 0 is the action.
+    Dense models hold arrays, large ones tuples of scipy CSR matrices; if either `transition` or
+    `observation` is sparse, both are stored as sparse. In both cases the first index is the action.
 
     Attributes:
-        transition: $p(s'|s,a)$, shape (A, S, S'), or a sequence of A sparse (S, S').
-        observation: $p(o|s',a)$ after the action, shape (A, S', O), or a sequence of A sparse.
-        reward: $R(s,a)$, shape (S, A), always a reward and not a cost; None to take the
+        transition: Transition probabilities $p(s'|s,a)$, shape (A, S, S'), or a sequence of A
+            sparse matrices (S, S').
+        observation: Observation probabilities $p(o|s',a)$ after the action, shape (A, S', O), or a
+            sequence of A sparse matrices.
+        reward: Reward $R(s,a)$, shape (S, A), always a reward and not a cost; None to take the
             expectation of `outcome_reward`.
         start: Distribution of the first state, shape (S,).
-        discount: $\gamma$ in [0, 1).
-        first_observation: $p(o_0|s_0)$, shape (S, O), of an observation before the first action;
-            None if there is none, as in the .pomdp format.
-        outcome_reward: $R(a,s,s',o)$, where rewards depend on more than state and action; else
-            it is stored as None and `reward` says all.
-        values: "reward" or "cost": what a file of the model counts in.
-        states: Names, or None.
-        actions: Names, or None.
-        observations: Names, or None.
-        rescaled_rows: How many distributions a reader had to divide by their sum.
+        discount: Discount factor $\gamma$ in [0, 1).
+        first_observation: Distribution $p(o_0|s_0)$ of an observation before the first action,
+            shape (S, O); None if there is none, as in the .pomdp format.
+        outcome_reward: Reward $R(a,s,s',o)$, if rewards depend on more than state and action;
+            otherwise it is stored as None and `reward` says everything.
+        values: Whether a file of the model counts in "reward" or in "cost".
+        states: Names of the states, or None.
+        actions: Names of the actions, or None.
+        observations: Names of the observations, or None.
+        rescaled_rows: Number of distributions that a reader had to divide by their sum.
     """
 
     transition: Any
@@ -57,11 +61,12 @@ class FinitePOMDP:
         )
         sizes = _check_shapes(transition, observation)
         start = _distributions("start", self.start, (sizes["states"],), "S")
-        discount = float(self.discount)
-        if not 0 <= discount < 1:
-            refuse(CALL, "discount", f"must be in [0, 1), got {discount}")
-        if self.values not in ("reward", "cost"):
-            refuse(CALL, "values", f"must be 'reward' or 'cost', got {self.values!r}")
+        discount = number(CALL, "discount", self.discount, least=0, below=1)
+        choice(CALL, "values", self.values, ("reward", "cost"))
+        whole(CALL, "rescaled_rows", self.rescaled_rows)
+        if self.outcome_reward is not None:
+            remedy = "pass rules and their values"
+            instance(CALL, "outcome_reward", self.outcome_reward, OutcomeReward, remedy)
         kept: dict[str, Any] = {
             "transition": transition,
             "observation": observation,
@@ -87,17 +92,17 @@ class FinitePOMDP:
     @property
     def n_states(self) -> int:
         """Number of states S."""
-        return self.reward.shape[0]
+        return len(self.reward)
 
     @property
     def n_actions(self) -> int:
         """Number of actions A."""
-        return self.reward.shape[1]
+        return int(self.reward.shape[1])
 
     @property
     def n_observations(self) -> int:
         """Number of observations O."""
-        return self.observation[0].shape[1]
+        return int(self.observation[0].shape[1])
 
     @property
     def is_sparse(self) -> bool:
@@ -105,13 +110,13 @@ class FinitePOMDP:
         return isinstance(self.transition, tuple)
 
     def labels(self, kind: Literal["states", "actions", "observations"]) -> tuple[str, ...]:
-        """The names of a kind, or its numbers from "0" where there are none."""
+        """Names of the states, actions or observations; numbers from "0" if they have no names."""
         return getattr(self, kind) or tuple(map(str, range(getattr(self, f"n_{kind}"))))
 
     def with_first_observation(self) -> "FinitePOMDP":
-        """The same problem, but the first state is observed before the first action.
+        """The same problem, except that the first state is observed before the first action.
 
-        Only where observations say the same after every action is it clear what is seen.
+        This needs observations with the same distribution after every action.
         """
         matrices = [sparse.csr_array(matrix).toarray() for matrix in self.observation]
         if any((matrix != matrices[0]).any() for matrix in matrices):
@@ -122,7 +127,7 @@ class FinitePOMDP:
         return replace(self, first_observation=matrices[0])
 
     def fully_observed(self) -> FiniteMDP:
-        """The MDP of one who sees the states: no controller of observations earns more."""
+        """The MDP of an agent that sees the states: no controller of observations earns more."""
         transition = list(self.transition) if self.is_sparse else np.swapaxes(self.transition, 0, 1)
         return FiniteMDP(transition, self.reward, self.start, self.discount)
 
@@ -135,8 +140,7 @@ def _matrices(name: str, value: Any) -> Any:
     stored = tuple(sparse.csr_array(matrix, dtype=float, copy=True) for matrix in value)
     for matrix in stored:
         matrix.sum_duplicates()
-        if not np.isfinite(matrix.data).all():
-            refuse(CALL, name, "must be finite, but has NaN or infinite entries")
+        check_finite(CALL, name, matrix)
     return stored
 
 
@@ -161,32 +165,15 @@ def _check_shapes(transition: Any, observation: Any) -> dict[str, int]:
         )
     for name, matrices in (("transition", transition), ("observation", observation)):
         for action, matrix in enumerate(matrices):
-            _check_rows(name, matrix, f"action {action}, state ")
+            where = f"action {action}, state"
+            check_distributions(CALL, name, matrix, f"{where} {{}}".format)
     return {"states": n, "actions": len(shapes), "observations": width}
 
 
 def _distributions(name: str, value: Any, shape: tuple[int, ...], letters: str) -> np.ndarray:
-    array = finite_array(CALL, name, value, len(shape))
-    if array.shape != shape:
-        refuse(CALL, name, f"needs shape ({letters}) = {shape}, got {array.shape}")
-    _check_rows(name, np.atleast_2d(array), "row ")
+    array = finite_array(CALL, name, value, len(shape), shape=shape, letters=f"({letters})")
+    check_distributions(CALL, name, np.atleast_2d(array), "row {}".format)
     return array
-
-
-def _check_rows(name: str, rows: Any, where: str) -> None:
-    smallest = rows.min(axis=1).toarray().ravel() if sparse.issparse(rows) else rows.min(axis=1)
-    if (smallest < 0).any():
-        row = int(np.argmin(smallest))
-        refuse(CALL, name, f"has a negative probability, {smallest[row]:.6g}, in {where}{row}")
-    sums = np.asarray(rows.sum(axis=1)).ravel()
-    if (np.abs(sums - 1) > ROW_TOLERANCE).any():
-        row = int(np.argmax(np.abs(sums - 1)))
-        refuse(
-            CALL,
-            name,
-            f"must sum to one over its last axis, but {where}{row} sums to {sums[row]:.10g}; "
-            "normalise it",
-        )
 
 
 def _names(name: str, value: Any, size: int) -> tuple[str, ...]:
@@ -195,7 +182,7 @@ def _names(name: str, value: Any, size: int) -> tuple[str, ...]:
         refuse(CALL, name, f"needs {size} names or None, got {value!r}")
     if len(set(names)) != size:
         twice = next(each for each in names if names.count(each) > 1)
-        refuse(CALL, name, f"must differ from each other, but {twice!r} comes twice")
+        refuse(CALL, name, f"must differ from each other, but {twice!r} occurs twice")
     return names
 
 
@@ -219,9 +206,8 @@ def _reward(
         expected = outcome.expected(transition, observation)
     if reward is None:
         return expected  # type: ignore[return-value]
-    array = finite_array(CALL, "reward", reward, 2)
-    if array.shape != (n_states, n_actions):
-        refuse(CALL, "reward", f"needs shape (S, A) = {n_states, n_actions}, got {array.shape}")
+    shape = (n_states, n_actions)
+    array = finite_array(CALL, "reward", reward, 2, shape=shape, letters="(S, A)")
     if expected is not None and not np.allclose(array, expected, rtol=1e-9, atol=1e-12):
         refuse(CALL, "reward", "differs from the expectation of `outcome_reward`; pass None")
     return array

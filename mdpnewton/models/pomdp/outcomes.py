@@ -2,29 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-ANY = -1  # in a rule: fits every action, state or observation
-CHUNK = 1_000_000  # outcomes averaged at a time
+from mdpnewton.checks import refuse
+from mdpnewton.models.checks import finite_array
+
+ANY = -1  # in a rule, matches every action, state or observation
+CHUNK = 1_000_000  # number of outcomes that are averaged at a time
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomeReward:
-    """$R(a,s,s',o)$ as a list of rules: the last that fits an outcome counts, 0 if none does.
+    """$R(a,s,s',o)$ as a list of rules: the last rule that matches an outcome counts, else 0.
 
     Attributes:
-        rules: Action, state, next state and observation of each rule, shape (n, 4); -1 fits all.
-        value: What each rule earns, shape (n,).
+        rules: Action, state, next state and observation of each rule, shape (n, 4); -1 matches all.
+        value: Reward of each rule, shape (n,).
     """
 
     rules: np.ndarray
     value: np.ndarray
 
     def __post_init__(self) -> None:
-        rules, value = np.array(self.rules), finite_array("OutcomeReward", "value", self.value, 1)
+        rules = np.array(self.rules)
+        value = finite_array("OutcomeReward", "value", self.value, 1, empty=True)
         if rules.dtype.kind not in "iu" or rules.shape != (len(value), 4):
             refuse(
                 "OutcomeReward",
@@ -41,14 +45,14 @@ class OutcomeReward:
 
     @classmethod
     def from_array(cls, reward: Any) -> "OutcomeReward":
-        """The rules of a dense array of shape (A, S, S', O): one for each entry that is not 0."""
+        """The rules of a dense array of shape (A, S, S', O): one per entry that is not 0."""
         array = finite_array("OutcomeReward.from_array", "reward", reward, 4)
         where = np.argwhere(array != 0)
         return cls(where, array[tuple(where.T)])
 
     @property
     def of_pairs(self) -> bool:
-        """Whether no rule looks at the next state or the observation."""
+        """Whether no rule depends on the next state or the observation."""
         return bool((self.rules[:, 2:] == ANY).all())
 
     def of(self, outcomes: np.ndarray) -> np.ndarray:
@@ -69,8 +73,8 @@ class OutcomeReward:
         r"""$R(s,a) = \sum_{s',o} p(s'|s,a)\, p(o|s',a)\, R(a,s,s',o)$, shape (S, A).
 
         Args:
-            transition: For each action (S, S'), dense or sparse.
-            observation: For each action (S', O), dense or sparse.
+            transition: One matrix (S, S') per action, dense or sparse.
+            observation: One matrix (S', O) per action, dense or sparse.
         """
         columns = []
         for action, (T, seen) in enumerate(zip(transition, observation, strict=True)):
@@ -96,25 +100,6 @@ class OutcomeReward:
             earned = self.of(_outcomes(action, s[each], t[each], seen.indices[entry]))
             total += np.bincount(s[each], q[each] * seen.data[entry] * earned, n)
         return total
-
-
-def refuse(call: str, name: str, rule: str) -> NoReturn:
-    """The one-line ValueError of a bad argument."""
-    raise ValueError(f"`{call}({name}=...)` {rule}.")
-
-
-def finite_array(call: str, name: str, value: Any, ndim: int) -> np.ndarray:
-    """The value as a finite array of so many axes, or a ValueError that names the call."""
-    try:
-        array = np.array(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{call}({name}=...)` needs an array of numbers: {error}.") from None
-    if array.ndim != ndim:
-        refuse(call, name, f"needs {ndim} axes, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        refuse(call, name, f"must be finite, but entry {where} is {array[where]}")
-    return array
 
 
 def _key(rows: np.ndarray, sizes: np.ndarray, columns: np.ndarray) -> np.ndarray:

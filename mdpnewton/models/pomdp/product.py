@@ -3,10 +3,11 @@
 import numpy as np
 from scipy import sparse
 
+from mdpnewton.checks import instance, whole
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.pomdp.model import FinitePOMDP
 
-DENSE = 4_000_000  # entries up to which the product is held densely
+DENSE = 4_000_000  # number of entries up to which the product is dense
 
 
 def first_observations(pomdp: FinitePOMDP) -> np.ndarray:
@@ -19,7 +20,7 @@ def first_observations(pomdp: FinitePOMDP) -> np.ndarray:
 
 
 def observations(pomdp: FinitePOMDP) -> np.ndarray:
-    """p(o | s', a), (A, S, O'), with a column for the blank one where there is one."""
+    """p(o | s', a), (A, S, O'), with a column for the blank observation if there is one."""
     found = [
         table.toarray() if sparse.issparse(table) else np.asarray(table)
         for table in (pomdp.observation[a] for a in range(pomdp.n_actions))
@@ -32,15 +33,17 @@ def observations(pomdp: FinitePOMDP) -> np.ndarray:
 def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
     r"""The MDP whose policy is a `FiniteStateController` with B nodes, Appendix B.2.
 
-    Its states are hidden state, observation and the node before, $(s O + o)(B + 1) + b$ with
-    b = B at the start; its actions are decisions $b A + a$. Everything that works on a
-    `FiniteMDP` works on it: exact terms, H12 and the Hessian, Newton's method, sampling. It is
-    large; `ControllerEvaluator` knows its structure and needs much less.
+    A state combines hidden state, observation and previous node, $(s O + o)(B + 1) + b$ with b = B
+    at the start; an action is a decision $b A + a$. Everything that works on a `FiniteMDP` works on
+    it: exact terms, H12 and the Hessian, Newton's method, sampling. It is large;
+    `ControllerEvaluator` uses its structure and needs much less.
 
     Args:
         pomdp: The problem.
-        nodes: B.
+        nodes: Number B of nodes.
     """
+    instance("product_mdp", "pomdp", pomdp, FinitePOMDP, "pass `load_pomdp(name)`")
+    whole("product_mdp", "nodes", nodes, 1)
     seen, first = observations(pomdp), first_observations(pomdp)
     S, A, n_seen, B = pomdp.n_states, pomdp.n_actions, first.shape[1], nodes
     size, decisions = S * n_seen * (B + 1), B * A
@@ -54,11 +57,11 @@ def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
             target = (moves.col[:, None] * n_seen + np.arange(n_seen)) * (B + 1) + b
             origin = moves.row[:, None] * n_seen * (B + 1) + situations
             pair = origin * decisions + b * A + a
-            whole = np.broadcast_shapes((*pair.shape, 1), (len(moves.data), 1, n_seen))
-            kept = np.broadcast_to((arrival > 0)[:, None], whole)
-            rows.append(np.broadcast_to(pair[:, :, None], whole)[kept])
-            columns.append(np.broadcast_to(target[:, None], whole)[kept])
-            data.append(np.broadcast_to(arrival[:, None], whole)[kept])
+            full = np.broadcast_shapes((*pair.shape, 1), (len(moves.data), 1, n_seen))
+            kept = np.broadcast_to((arrival > 0)[:, None], full)
+            rows.append(np.broadcast_to(pair[:, :, None], full)[kept])
+            columns.append(np.broadcast_to(target[:, None], full)[kept])
+            data.append(np.broadcast_to(arrival[:, None], full)[kept])
     matrix = sparse.csr_array(
         (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))),
         shape=(size * decisions, size),

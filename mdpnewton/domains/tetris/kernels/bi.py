@@ -9,8 +9,8 @@ from mdpnewton.domains.tetris.kernels import layout as at
 from mdpnewton.domains.tetris.kernels.emit import (
     I32,
     I64,
+    Buffer,
     Lanes,
-    Memory,
     emitted,
     lane_numbers,
     offset,
@@ -18,7 +18,7 @@ from mdpnewton.domains.tetris.kernels.emit import (
 )
 
 
-def columns_scan(builder: Any, ints: Memory) -> None:
+def columns_scan(builder: Any, ints: Buffer) -> None:
     """PREFIX and SUFFIX: which rows are full to the left, and from a column to the right."""
     columns = ints.lanes(at.COLUMNS) | ~ints.lanes(at.INSIDE)
     before, after = columns.shifted(-1, -1), columns
@@ -31,7 +31,7 @@ def columns_scan(builder: Any, ints: Memory) -> None:
 
 @emitted(None)
 def refresh_bi(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """Everything that the scores on a new board start from."""
     heights = ints.lanes(at.HEIGHTS)
@@ -46,7 +46,7 @@ def refresh_bi(
         reals.put(at.WINDOWS + j * at.LANES, window)
 
 
-def dropped(ints: Memory, shapes: Memory, row: Any, heights: list[Lanes]) -> Lanes:
+def dropped(ints: Buffer, shapes: Buffer, row: Any, heights: list[Lanes]) -> Lanes:
     """Row in which the piece rests, for every column of its left side."""
     add = shapes.builder.add
     rest = heights[0] - shapes.scalar(add(row, I64(at.BOTTOM)))
@@ -56,7 +56,7 @@ def dropped(ints: Memory, shapes: Memory, row: Any, heights: list[Lanes]) -> Lan
 
 
 def filled(
-    ints: Memory, shapes: Memory, row: Any, rest: Lanes, width: Any, fits: Lanes, slot: Any
+    ints: Buffer, shapes: Buffer, row: Any, rest: Lanes, width: Any, fits: Lanes, slot: Any
 ) -> Any:
     """Rows that the piece makes full go to FULL; the columns where there are any, as bits."""
     builder = shapes.builder
@@ -73,7 +73,7 @@ def filled(
 
 @emitted(types.int64)
 def score_bi(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """Scores of rotated piece `a` into slot `b`; the columns where it fills a line, as bits."""
     row = offset(builder, 0, a, at.SHAPE_ROW)
@@ -134,7 +134,7 @@ def without_lines(columns: Lanes, full: Any) -> Lanes:
     return Lanes(builder, builder.load(place))
 
 
-def placed(ints: Memory, shapes: Memory, row: Any, column: Any, rest: Any) -> Lanes:
+def placed(ints: Buffer, shapes: Buffer, row: Any, column: Any, rest: Any) -> Lanes:
     """The columns with the piece at rest, zero outside of the board."""
     builder = shapes.builder
     columns = ints.lanes(at.COLUMNS) & ints.lanes(at.INSIDE)
@@ -147,7 +147,7 @@ def placed(ints: Memory, shapes: Memory, row: Any, column: Any, rest: Any) -> La
 
 @emitted(None)
 def clear_bi(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """The score of one placement that removes lines: rotated piece `a`, 16 slot + column `b`."""
     row = offset(builder, 0, a, at.SHAPE_ROW)
@@ -167,7 +167,7 @@ def clear_bi(
 
 @emitted(types.int64)
 def put_down(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """Put rotated piece `a` down at 16 slot + column `b`; the lines removed.
 

@@ -2,19 +2,20 @@
 
 A piece of width w at column x that removes no line changes 2 w + 3 features: the heights of its
 columns, the differences at their sides, the largest height and the holes. Their products are added
-up by their place in the piece and by x; `tables.whole_matrix` knows which features these are.
+up by their place in the piece and by x; `tables.whole_matrix` knows which features these are. Two
+changes of one placement are never changes of the same feature, so that squares make the diagonal.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 
+from itertools import combinations_with_replacement
 from typing import Any
 
-from llvmlite import ir
 from numba import njit
 from numba.core import cgutils
 
 from mdpnewton.domains.tetris.kernels import layout as at
-from mdpnewton.domains.tetris.kernels.emit import I64, Lanes, Memory, emitted, offset, splat
+from mdpnewton.domains.tetris.kernels.emit import I64, Buffer, Lanes, emitted, offset, splat
 
 FOUR = 4
 
@@ -22,15 +23,16 @@ FOUR = 4
 def _changes(width: int) -> Any:
     @emitted(None)
     def changes(
-        builder: Any, shapes: Memory, out: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+        builder: Any, shapes: Buffer, out: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
     ) -> None:
-        """Expected changes of a rotated piece to MEANS, their products to `out` if b is odd.
+        """Add the expected changes of a rotated piece to MEANS, and their products to `out`.
 
-        `a` is its row in `shapes`, b = 2 slot + wanted; 1 / (sum of powers) is `reals[BASE + 2]`.
+        `a` is its row in `shapes`; b = 4 slot + wanted says how many products: see `layout`.
+        1 / (sum of powers) is `reals[BASE + 2]`.
         """
         start = offset(builder, 0, a, at.SHAPE_ROW)
-        slot = offset(builder, 0, builder.lshr(b, I64(1)), at.LANES)
-        wanted = builder.trunc(b, ir.IntType(1))
+        slot = offset(builder, 0, builder.lshr(b, I64(2)), at.LANES)
+        wanted = builder.and_(b, I64(3))
 
         def shape(place: int) -> Any:
             return shapes.scalar(builder.add(start, I64(place)))
@@ -44,10 +46,10 @@ def _changes(width: int) -> Any:
         with cgutils.for_range(builder, chunks) as chunk:
             x = builder.mul(chunk.index, I64(FOUR))
 
-            def here(memory: Memory, place: int, also: Any = None) -> Lanes:
+            def here(buffer: Buffer, place: int, also: Any = None) -> Lanes:
                 where = builder.add(x, I64(place))
                 where = where if also is None else builder.add(where, also)
-                return memory.lanes(where, FOUR)
+                return buffer.lanes(where, FOUR)
 
             rest = here(ints, at.RESTS, slot)
             heights = [here(ints, at.HEIGHTS + j) for j in range(-1, width + 1)]
@@ -70,13 +72,17 @@ def _changes(width: int) -> Any:
             for which, value in weighed.items():
                 place = builder.add(x, I64(at.MEANS + at.ROW * which))
                 reals.put(place, reals.lanes(place, FOUR) + value)
-            with builder.if_then(wanted):
-                for one, first in weighed.items():
-                    for other, second in values.items():
-                        if one <= other:
-                            row = builder.mul(chunks, I64(FOUR * at.pair(one, other)))
-                            place = builder.add(row, x)
-                            out.put(place, out.lanes(place, FOUR) + first * second)
+
+            def add_product(row: int, one: int, other: int) -> None:
+                where = builder.add(builder.mul(chunks, I64(FOUR * row)), x)
+                out.put(where, out.lanes(where, FOUR) + weighed[one] * values[other])
+
+            with builder.if_then(builder.icmp_signed("==", wanted, I64(at.WHOLE))):
+                for one, other in combinations_with_replacement(sorted(values), 2):
+                    add_product(at.pair(one, other), one, other)
+            with builder.if_then(builder.icmp_signed("==", wanted, I64(at.DIAGONAL))):
+                for which in values:
+                    add_product(which, which, which)
 
     return changes
 
@@ -86,9 +92,9 @@ changes_1, changes_2, changes_3, changes_4 = (_changes(width) for width in range
 
 @njit
 def add_changes(shapes, out, ints, reals, shape, slot, wanted):
-    """Call the function for the width of the piece."""
+    """Call the function for the width of the piece; `wanted` as in `layout`."""
     width = shapes[shape * at.SHAPE_ROW + at.WIDTH]
-    flag = 2 * slot + wanted
+    flag = 4 * slot + wanted
     if width == 2:
         changes_2(shapes, out, ints, reals, shape, flag)
     elif width == 3:
@@ -101,7 +107,7 @@ def add_changes(shapes, out, ints, reals, shape, slot, wanted):
 
 @emitted(None)
 def begin_means(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """Set MEANS to zero."""
     zero = splat(builder, reals.element(0.0))
@@ -111,7 +117,7 @@ def begin_means(
 
 @emitted(None)
 def row_means(
-    builder: Any, shapes: Memory, rows: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, rows: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """MEANS as a row of features, at `rows[a]`: every change in the column that it belongs to."""
     width = builder.sext(ints.scalar(at.TOTALS + at.COLS), I64)

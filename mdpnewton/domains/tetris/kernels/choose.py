@@ -10,7 +10,7 @@ from numba import njit
 from numba.core import cgutils, types
 
 from mdpnewton.domains.tetris.kernels import layout as at
-from mdpnewton.domains.tetris.kernels.emit import F64, I64, Lanes, Memory, emitted, offset, splat
+from mdpnewton.domains.tetris.kernels.emit import F64, I64, Buffer, Lanes, emitted, offset, splat
 from mdpnewton.domains.tetris.plain import CUT
 
 ROUND = 1.5 * 2.0**52  # added and taken off again, it rounds; the sum's low bits are the integer
@@ -35,7 +35,7 @@ SERIES = (
 
 @emitted(types.int64)
 def best(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """16 slot + column of the best among `a` slots, the first of equals; -1 if nothing fits.
 
@@ -76,7 +76,7 @@ def exponential(x: Lanes) -> Lanes:
 
 @emitted(types.float64)
 def powers(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """e^(score - best) of slot `a` into POWERS, 0 for what is cut off; their sum."""
     chunks = builder.sext(ints.scalar(at.TOTALS + at.CHUNKS), I64)
@@ -95,7 +95,7 @@ def powers(
 
 @emitted(types.int64)
 def kept(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """The columns of slot `a` that are not cut off, as bits."""
     return reals.lanes(offset(builder, at.POWERS, a, at.LANES)).compare(">", 0.0).bits()
@@ -103,7 +103,7 @@ def kept(
 
 @emitted(types.int64, (types.int64, types.float64))
 def _column(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """16 slot + column where the sum of powers of slot `a` passes `b`; -1 if none does."""
     sums = values = reals.lanes(offset(builder, at.POWERS, a, at.LANES))

@@ -17,7 +17,7 @@ from mdpnewton.domains.tetris.kernels.bi import (
     placed,
     without_lines,
 )
-from mdpnewton.domains.tetris.kernels.emit import I32, I64, Lanes, Memory, emitted, offset
+from mdpnewton.domains.tetris.kernels.emit import I32, I64, Buffer, Lanes, emitted, offset
 
 ALL_STEPS = 0b0111110  # differences -2 to 2, as `step_bits` writes them
 
@@ -61,7 +61,7 @@ def well_sums(builder: Any, wells: list[Lanes], empties: list[Lanes]) -> Lanes:
     return Lanes(builder, builder.load(sums))
 
 
-def weighed(tables: Memory, features: list[Lanes]) -> Lanes:
+def weighed(tables: Buffer, features: list[Lanes]) -> Lanes:
     """weights' features, from the first to the last."""
     builder = tables.builder
     score = features[0].doubles() * 0.5 * tables.scalar(at.WEIGHTS)  # LANDING is kept doubled
@@ -72,7 +72,7 @@ def weighed(tables: Memory, features: list[Lanes]) -> Lanes:
 
 @emitted(None)
 def refresh_dt(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """Everything that the scores on a new board start from, but for its features."""
     columns_scan(builder, ints)
@@ -101,7 +101,7 @@ def refresh_dt(
 
 @emitted(types.int64)
 def score_dt(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> Any:
     """Scores and features of rotated piece `a` into slot `b`; where it fills a line, as bits."""
     row = offset(builder, 0, a, at.SHAPE_ROW)
@@ -164,7 +164,7 @@ def score_dt(
 
 
 def _wells(
-    builder: Any, shape: Any, ints: Memory, columns: list[Lanes], level: Lanes, fits: Lanes
+    builder: Any, shape: Any, ints: Buffer, columns: list[Lanes], level: Lanes, fits: Lanes
 ) -> Lanes:
     """How the sum of wells changes, in the columns of the piece and the two beside them."""
     none = level & 0
@@ -184,7 +184,7 @@ def _wells(
 
 @emitted(None)
 def clear_dt(
-    builder: Any, shapes: Memory, tables: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, tables: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """Score and features of one placement that removes lines: as `clear_bi`."""
     row = offset(builder, 0, a, at.SHAPE_ROW)

@@ -81,7 +81,7 @@ class Lanes:
         return Lanes(self.builder, self.builder.not_(self.value))
 
     def compare(self, sign: str, other: Any) -> "Lanes":
-        """One bit a lane."""
+        """One bit per lane."""
         if self.real:
             value = self.builder.fcmp_ordered(sign, self.value, self._with(other))
         else:
@@ -110,22 +110,22 @@ class Lanes:
         return Lanes(self.builder, self.builder.sitofp(self.value, kind))
 
     def part(self, count: int) -> "Lanes":
-        """The first lanes, so many."""
+        """The first `count` lanes."""
         mask = ir.Constant(ir.VectorType(I32, count), list(range(count)))
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
 
     def largest(self, other: Any) -> "Lanes":
-        """Lane by lane."""
+        """The larger of the two in every lane."""
         if self.real:
             return self.compare(">", other).where(self, other)
         return self._call("smax", self._with(other))
 
     def smallest(self, other: Any) -> "Lanes":
-        """Lane by lane; integers."""
+        """The smaller of the two integers in every lane."""
         return self._call("smin", self._with(other))
 
     def absolute(self) -> "Lanes":
-        """Of integers."""
+        """The absolute values of integers."""
         return self._call("abs", ir.Constant(ir.IntType(1), 0))
 
     def ones(self) -> "Lanes":
@@ -179,8 +179,8 @@ def splat(builder: Any, scalar: Any, count: int = LANES) -> Lanes:
     return Lanes(builder, builder.shuffle_vector(first, undefined, zeros))
 
 
-class Memory:
-    """An array of `layout`, by offsets that are Python integers or emitted ones."""
+class Buffer:
+    """An array of `layout`, read and written at offsets: Python integers or emitted ones."""
 
     def __init__(self, builder: Any, pointer: Any, element: Any):
         self.builder, self.pointer, self.element = builder, pointer, element
@@ -190,7 +190,7 @@ class Memory:
         return self.builder.bitcast(self.builder.gep(self.pointer, [where]), kind.as_pointer())
 
     def lanes(self, offset: Any, count: int = LANES) -> Lanes:
-        """16 entries, or so many."""
+        """The `count` entries from there on."""
         kind = ir.VectorType(self.element, count)
         size = 4 if self.element is I32 else 8
         return Lanes(self.builder, self.builder.load(self._at(offset, kind), align=size))
@@ -223,7 +223,7 @@ def emitted(result: Any, extra: Sequence[Any] = (types.int64, types.int64)) -> A
     """Make `body(builder, shapes, tables, ints, reals, a, b)` an intrinsic of six arguments.
 
     Args:
-        result: Numba's type of what it returns; None for nothing.
+        result: Numba's type of what the function returns; None for nothing.
         extra: Numba's types of a and b, to which the call's arguments are cast.
     """
 
@@ -235,12 +235,12 @@ def emitted(result: Any, extra: Sequence[Any] = (types.int64, types.int64)) -> A
             signature = kind(shapes, tables, ints, reals, *extra)
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                memories = []
+                buffers = []
                 for argument, value in zip(signature.args[:4], arguments[:4], strict=True):
                     data = context.make_array(argument)(context, builder, value).data
                     element = I32 if argument.dtype == types.int32 else F64
-                    memories.append(Memory(builder, data, element))
-                value = body(builder, *memories, *arguments[4:])
+                    buffers.append(Buffer(builder, data, element))
+                value = body(builder, *buffers, *arguments[4:])
                 return context.get_dummy_value() if result is None else value
 
             return signature, generate

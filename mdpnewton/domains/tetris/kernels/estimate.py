@@ -6,15 +6,9 @@ import numpy as np
 from numba import njit
 
 from mdpnewton.domains.tetris.kernels import layout as at
-from mdpnewton.domains.tetris.kernels.changes import add_changes, begin_means, row_means
-from mdpnewton.domains.tetris.kernels.choose import best, drawn, kept, powers
-from mdpnewton.domains.tetris.kernels.emit import SOURCES, lowest
-from mdpnewton.domains.tetris.kernels.moments import (
-    add_gram,
-    centre,
-    row_bi_clear,
-    row_now,
-)
+from mdpnewton.domains.tetris.kernels.choose import best, drawn, powers
+from mdpnewton.domains.tetris.kernels.emit import SOURCES
+from mdpnewton.domains.tetris.kernels.look import look_bi, look_dt
 from mdpnewton.domains.tetris.kernels.play import (
     POLL,
     STEP64,
@@ -31,12 +25,6 @@ from mdpnewton.domains.tetris.kernels.play import (
 
 
 @njit(inline="always")
-def padded_size(size):
-    """The length of a row of features."""
-    return (size + at.TILE_COLUMNS - 1) // at.TILE_COLUMNS * at.TILE_COLUMNS
-
-
-@njit(inline="always")
 def add_to(into, factor, what):
     """into += factor what."""
     for i in range(into.shape[0]):
@@ -44,122 +32,15 @@ def add_to(into, factor, what):
 
 
 @njit(inline="always")
-def add_square(into, score, side):
-    """into += score score'."""
-    for i in range(side):
-        for j in range(side):
-            into[i * side + j] += score[i] * score[j]
-
-
-@njit
-def add_change(shapes, ints, shape, code, score):
-    """What one placement that removes no line changes, added to `score`."""
-    width, largest = ints[at.TOTALS + at.COLS], ints[at.TOTALS + at.LARGEST]
-    row, column, rest = shape * at.SHAPE_ROW, code & (at.LANES - 1), ints[at.RESTS + code]
-    wide, holes = shapes[row + at.WIDTH], -4
-    old = new = ints[at.HEIGHTS + column - 1]  # of the column to the left
-    for here in range(column, column + wide + 1):
-        height = ints[at.HEIGHTS + here]
-        after = height
-        if here < column + wide:
-            after = rest + shapes[row + at.TOP + here - column]
-            score[here] += after - height
-            holes += after - height
-        if 0 < here < width:
-            score[width + here - 1] += abs(after - new) - abs(height - old)
-        old, new = height, after
-    score[2 * width - 1] += max(rest + shapes[row + at.HEIGHT] - largest, 0)
-    score[2 * width] += holes
-
-
-@njit
-def look_bi(
-    shapes,
-    tables,
-    ints,
-    reals,
-    begin,
-    slots,
-    total,
-    chosen,
-    clears,
-    rows,
-    p,
-    now,
-    score,
-    wanted,
-    out,
-):
-    """The score of the chosen placement; if wanted, the covariance is added to `out`.
-
-    Features are taken relative to those of the board. Placements that remove lines are few: they
-    have rows of their own; the others are treated column by column.
-    """
-    width = ints[at.TOTALS + at.COLS]
-    side, size = padded_size(2 * width + 1), 2 * width + 1
-    count, taken = 0, -1
-    while clears:
-        code = lowest(clears)
-        clears &= clears - 1
-        power = reals[at.POWERS + code]
-        if power > 0.0:
-            if code == chosen:
-                taken = count
-            if count == 0:
-                row_now(shapes, now, ints, reals, 0, 0)
-            p[count] = power / total
-            reals[at.POWERS + code] = 0.0
-            ints[at.TOTALS + at.AT] = count * side
-            row_bi_clear(shapes, rows, ints, reals, begin + (code >> 4), code)
-            for i in range(side):
-                rows[count * side + i] -= now[i]
-            count += 1
-    reals[at.BASE + 2] = 1.0 / total
-    begin_means(shapes, tables, ints, reals, 0, 0)
-    for slot in range(slots):
-        if kept(shapes, tables, ints, reals, slot, 0):
-            add_changes(shapes, out, ints, reals, begin + slot, slot, wanted)
-    mean = count * side
-    row_means(shapes, rows, ints, reals, mean, 0)
-    for k in range(count):
+def add_outer(into, score, side):
+    """into += score score', or its diagonal if `into` has room for no more."""
+    if into.shape[0] == side:
         for i in range(side):
-            rows[mean + i] += p[k] * rows[k * side + i]
-    for i in range(side):
-        score[i] = -rows[mean + i]
-    if taken >= 0:
-        for i in range(side):
-            score[i] += rows[taken * side + i]
+            into[i] += score[i] * score[i]
     else:
-        add_change(shapes, ints, begin + chosen // at.LANES, chosen, score)
-    if wanted:
-        p[count] = -1.0
-        products = at.PAIRS * 4 * ints[at.TOTALS + at.CHUNKS]
-        add_gram(p, rows, out, out, count + 1, size + (products << 16))
-
-
-@njit
-def look_dt(shapes, tables, ints, reals, slots, total, chosen, rows, p, score, wanted, out):
-    """The same for Dellacherie-Thiery features, a row for every placement."""
-    side, count, taken = padded_size(9), 0, 0
-    for slot in range(slots):
-        bits = kept(shapes, tables, ints, reals, slot, 0)
-        while bits:
-            column = lowest(bits)
-            bits &= bits - 1
-            code = at.LANES * slot + column
-            if code == chosen:
-                taken = count
-            p[count] = reals[at.POWERS + code] / total
-            start = at.FEATURES + slot * 9 * at.LANES + column
-            rows[count * side] = 0.5 * ints[start]
-            for k in range(1, 9):
-                rows[count * side + k] = ints[start + k * at.LANES]
-            count += 1
-    centre(p, rows, score, score, count, 9)
-    for i in range(side):
-        score[i] = rows[taken * side + i]
-    if wanted:
-        add_gram(p, rows, out, out, count, 9)
+        for i in range(side):
+            for j in range(side):
+                into[i * side + j] += score[i] * score[j]
 
 
 def _kept_on_disk(sources):
@@ -181,7 +62,7 @@ def _kept_on_disk(sources):
         beta,
         critic,
         share,
-        size,
+        diagonal,
         lines,
         pieces,
         capped,
@@ -195,7 +76,8 @@ def _kept_on_disk(sources):
         """Play as many games as `lines` has room for and add to the sums; the traces begun.
 
         -1 if it was stopped. `h2` collects sum lines Phi2, without the sign, or with `survival` P2;
-        `h1` the same with squares of scores, if it has room for them.
+        `h1` the same with squares of scores, if it has room for them. With `diagonal` all three
+        hold diagonals, and no product of two features is ever formed.
         """
         sources  # noqa: B018
         ints, reals = workspace(height, width)
@@ -207,6 +89,7 @@ def _kept_on_disk(sources):
         squares, squared = np.zeros(h1.shape[0]), h1.shape[0] > 0
         recent = np.zeros(height + 1)  # beta^(pieces since) by height
         cycles, visit, guided = 0, False, survival and critic.any()
+        extent = at.DIAGONAL if diagonal else at.WHOLE
         for game in range(lines.shape[0]):
             piece_state = start_stream(seed, first + game, 1)
             action_state = start_stream(seed, first + game, 2)
@@ -244,11 +127,13 @@ def _kept_on_disk(sources):
                 code = drawn(shapes, tables, ints, reals, sums, slots, total, uniform, code)
                 ints[at.TOTALS + at.CELLS] = cells
                 visits[level] += 1
-                wanted, out = True, curvature
+                wanted, out = extent, curvature
                 if survival:
-                    wanted, out = (word & U64(share - 1)) == U64(0), covariance
-                    if wanted:
+                    out = covariance
+                    if (word & U64(share - 1)) == U64(0):
                         covariance[:] = 0.0
+                    else:
+                        wanted = at.NOTHING
                 else:
                     visit = played == 0 or (at_empty and cells == 0)
                     if visit:
@@ -277,7 +162,7 @@ def _kept_on_disk(sources):
                     for i in range(height + 1):
                         recent[i] *= beta
                     recent[level] += 1.0
-                    if wanted:
+                    if wanted != at.NOTHING:
                         for i in range(covariance.shape[0]):
                             new = share * covariance[i]
                             fisher[i] += new
@@ -287,7 +172,7 @@ def _kept_on_disk(sources):
                     if include_start or not visit:
                         add_to(trace, 1.0, score)
                         if squared:
-                            add_square(squares, score, side)
+                            add_outer(squares, score, side)
                     if removed:
                         add_to(gradient, removed, trace)
                         add_to(h1, removed, squares)

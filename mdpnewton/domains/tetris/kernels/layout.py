@@ -1,9 +1,9 @@
 """Where the kernels keep things: four flat arrays and the offsets of what they hold.
 
 `shapes` (int32) has a row for each of the 19 rotated pieces, `tables` (float64) what a policy can
-know beforehand, `ints` (int32) and `reals` (float64) the state of a game. One entry a column of the
-board, 16 at most, `ROW` apart, with room on both sides for the walls: column c of HEIGHTS is
-`ints[HEIGHTS + c]`, the left wall `ints[HEIGHTS - 1]`.
+know beforehand, `ints` (int32) and `reals` (float64) the state of a game. There is one entry per
+column of the board, 16 at most, and rows of them are `ROW` apart, with room on both sides for the
+walls: column c of HEIGHTS is `ints[HEIGHTS + c]`, the left wall `ints[HEIGHTS - 1]`.
 """
 
 LANES = 16
@@ -45,7 +45,7 @@ WINDOWS = 0  # what a piece of width 1 to 4 removes from the score
 SCORES = WINDOWS + 4 * LANES
 POWERS = SCORES + 4 * LANES
 BASE = POWERS + 4 * LANES  # score of the board, best score, 1 / sum of powers
-MEANS = BASE + 16  # expected changes of the features, a row each: see `kernel_changes`
+MEANS = BASE + 16  # expected changes, one row per feature: see `changes`
 REALS = MEANS + 11 * ROW
 
 # `tables`, Bertsekas-Ioffe.
@@ -71,3 +71,6 @@ def pair(one: int, other: int) -> int:
 
 # Matrices of n features are kept as tiles of 4 rows by 8 columns, those on or below the diagonal.
 TILE_ROWS, TILE_COLUMNS = 4, 8
+
+# How much of a decision's covariance is added up.
+NOTHING, DIAGONAL, WHOLE = range(3)

@@ -1,4 +1,4 @@
-"""Features of the probable placements, their mean and their covariance."""
+"""Features of the probable placements, their mean and their covariance or its diagonal."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from mdpnewton.domains.tetris.kernels.emit import (
     F64,
     I32,
     I64,
+    Buffer,
     Lanes,
-    Memory,
     emitted,
     offset,
     splat,
@@ -22,7 +22,7 @@ ROW8 = ir.VectorType(F64, at.TILE_COLUMNS)
 
 
 def _store_row(
-    builder: Any, ints: Memory, rows: Memory, start: Any, heights: Lanes, largest: Any, cells: Any
+    builder: Any, ints: Buffer, rows: Buffer, start: Any, heights: Lanes, largest: Any, cells: Any
 ) -> None:
     """Bertsekas-Ioffe features from heights (0 outside of the board) and filled cells.
 
@@ -42,7 +42,7 @@ def _store_row(
 
 @emitted(None)
 def row_now(
-    builder: Any, shapes: Memory, rows: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, rows: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """Features of the board itself, at `rows[a]`."""
     heights = ints.lanes(at.HEIGHTS) & ints.lanes(at.INSIDE)
@@ -52,7 +52,7 @@ def row_now(
 
 @emitted(None)
 def row_bi_clear(
-    builder: Any, shapes: Memory, rows: Memory, ints: Memory, reals: Memory, a: Any, b: Any
+    builder: Any, shapes: Buffer, rows: Buffer, ints: Buffer, reals: Buffer, a: Any, b: Any
 ) -> None:
     """The same for a placement that removes lines."""
     shape = offset(builder, 0, a, at.SHAPE_ROW)
@@ -66,8 +66,8 @@ def row_bi_clear(
     _store_row(builder, ints, rows, start, heights, heights.greatest(), cells)
 
 
-def _vector(builder: Any, memory: Memory, start: Any) -> Any:
-    return builder.bitcast(builder.gep(memory.pointer, [start]), ROW8.as_pointer())
+def _vector(builder: Any, buffer: Buffer, start: Any) -> Any:
+    return builder.bitcast(builder.gep(buffer.pointer, [start]), ROW8.as_pointer())
 
 
 def _stride(builder: Any, size: Any) -> Any:
@@ -75,9 +75,13 @@ def _stride(builder: Any, size: Any) -> Any:
     return builder.and_(builder.add(size, up), builder.not_(up))
 
 
+def _begin_and_size(builder: Any, both: Any) -> tuple[Any, Any]:
+    return builder.lshr(both, I64(16)), builder.and_(both, I64(0xFFFF))
+
+
 @emitted(None)
 def centre(
-    builder: Any, weights: Memory, rows: Memory, mean: Memory, same: Memory, count: Any, size: Any
+    builder: Any, weights: Buffer, rows: Buffer, mean: Buffer, same: Buffer, count: Any, size: Any
 ) -> None:
     """The weighted mean of `count` rows, which is then taken off them."""
     stride = _stride(builder, size)
@@ -100,15 +104,14 @@ def centre(
 
 @emitted(None)
 def add_gram(
-    builder: Any, weights: Memory, rows: Memory, out: Memory, same: Memory, count: Any, size: Any
+    builder: Any, weights: Buffer, rows: Buffer, out: Buffer, same: Buffer, count: Any, size: Any
 ) -> None:
     """Add the tiles of rows' diag(weights) rows, with `count` rows, to `out[size >> 16]` on.
 
     A tile stays in registers while it runs through the rows: two loads and four broadcasts for
     32 multiplications and additions.
     """
-    begin = builder.lshr(size, I64(16))
-    size = builder.and_(size, I64(0xFFFF))
+    begin, size = _begin_and_size(builder, size)
     stride = _stride(builder, size)
     blocks = builder.sdiv(builder.add(size, I64(at.TILE_ROWS - 1)), I64(at.TILE_ROWS))
     sums = [cgutils.alloca_once(builder, ROW8) for _ in range(at.TILE_ROWS)]
@@ -136,3 +139,27 @@ def add_gram(
                 builder.store(builder.load(total), _vector(builder, out, place), align=8)
             step = I64(at.TILE_ROWS * at.TILE_COLUMNS)
             builder.store(builder.add(begin, step), tile_start)
+
+
+@emitted(None)
+def add_squares(
+    builder: Any, weights: Buffer, rows: Buffer, out: Buffer, same: Buffer, count: Any, size: Any
+) -> None:
+    """Add the diagonal of what `add_gram` adds, padded, to `out[size >> 16]` on.
+
+    Every entry is added up in the order of `add_gram`, so that the bits are the same.
+    """
+    begin, size = _begin_and_size(builder, size)
+    stride = _stride(builder, size)
+    total = cgutils.alloca_once(builder, ROW8)
+    with cgutils.for_range(builder, builder.sdiv(stride, I64(at.TILE_COLUMNS))) as block:
+        column = builder.mul(block.index, I64(at.TILE_COLUMNS))
+        place = _vector(builder, out, builder.add(begin, column))
+        builder.store(builder.load(place, align=8), total)
+        with cgutils.for_range(builder, count) as candidate:
+            start = builder.mul(candidate.index, stride)
+            row = builder.load(_vector(builder, rows, builder.add(start, column)), align=8)
+            weight = splat(builder, weights.scalar(candidate.index), at.TILE_COLUMNS).value
+            square = builder.fmul(row, builder.fmul(weight, row))
+            builder.store(builder.fadd(builder.load(total), square), total)
+        builder.store(builder.load(total), place, align=8)

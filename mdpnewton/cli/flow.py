@@ -1,0 +1,182 @@
+"""The one flow of all commands: plan, prepare the folder, run, draw, write, show.
+
+A command is a `Command`; its `plan` refuses what can be refused before anything is computed, and
+the run of the plan gives an `Outcome`. Everything else is here.
+
+Ctrl-C: a run that can keep finished work gives an outcome with `interrupted`, which is written and
+shown like any other; one that has nothing to keep lets `KeyboardInterrupt` pass. Both end with exit
+status 130.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from mdpnewton.checks import MissingExtraError
+
+Progress = Callable[[int, int, str], None]  # done, total, what is being done
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        results: The content of results.json, which is what `--json` prints.
+        table: Gives what is shown, a table or plain text; called only where it is.
+        draw: Draws the figures, by their names; called in the style of the figures.
+        pictures: Makes further pictures when the folder is written, and says where they are.
+        files: Further files of the run folder, by what they are: shown first.
+        note: A last line to show.
+        interrupted: Whether Ctrl-C ended it before its time.
+    """
+
+    results: Any
+    table: Callable[[], Any]
+    draw: Callable[[], Mapping[str, Any]] | None = None
+    pictures: Callable[[], list[Path]] | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
+    note: str = ""
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is about to be done: nothing has been computed or written yet, and nothing is wrong.
+
+    Attributes:
+        run: Does the work; it is called with the function that shows progress.
+        title: What lines of progress begin with; empty for a command that shows none.
+        about: What config.json says.
+        writes: Whether there is a run folder to write.
+    """
+
+    run: Callable[[Progress], Outcome]
+    title: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    writes: bool = True
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its name, its help, its flags and its plan.
+
+    Attributes:
+        name: The words after `mdpnewton`, as "tetris play".
+        help: One line about it.
+        options: The dataclass that its flags come from.
+        plan: From the options and the run folder to what is about to be done.
+        folder: The name of the run folder under `runs`, as "solve-{model}-{seed}" with fields of
+            the options; empty if the command writes none.
+        json: Whether it has `--json`.
+        lean: Whether `--json` without `--out` writes no folder.
+    """
+
+    name: str
+    help: str
+    options: type[Any]
+    plan: Callable[[Any, Path], Plan]
+    folder: str = ""
+    json: bool = True
+    lean: bool = False
+
+
+def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> None:
+    """Carry out a command.
+
+    Args:
+        command: Which one.
+        options: Its options.
+        out: The run folder; None for the default.
+        json: Whether to print the results as JSON and nothing else.
+    """
+    folder = out or RUNS / folder_name(command.folder, options)
+    plan = command.plan(options, folder)
+    writes = plan.writes and bool(command.folder) and not (command.lean and json and out is None)
+    if writes:
+        _prepare(folder)
+    outcome = _run(plan, quiet=json)
+    pictures = _write(plan, outcome, folder) if writes else []
+    _show(outcome, pictures, folder if writes else None, json=json)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+
+
+def folder_name(template: str, options: Any) -> str:
+    """The name with the options in their places: paths by their stem, all in plain letters."""
+    values = {one.name: getattr(options, one.name) for one in fields(options)}
+    return template.format(**{name: _plain(value) for name, value in values.items()})
+
+
+def _prepare(folder: Path) -> None:
+    from mdpnewton.files.folder import prepare
+
+    prepare(folder)
+
+
+def _run(plan: Plan, *, quiet: bool) -> Outcome:
+    if not plan.title:
+        return plan.run(lambda done, total, what: None)
+    from mdpnewton.report.progress import progress_bar
+
+    with progress_bar(plan.title, quiet=quiet) as progress:
+        return plan.run(progress)
+
+
+def _write(plan: Plan, outcome: Outcome, folder: Path) -> list[Path]:
+    """Write the run folder; returns the pictures in it."""
+    from mdpnewton.files.folder import write_run
+
+    figures = _drawn(outcome)
+    write_run(folder, dict(plan.about), outcome.results, figures)
+    pictures = [folder / name for name in figures if name.endswith(".png")]
+    return pictures + (outcome.pictures() if outcome.pictures else [])
+
+
+def _drawn(outcome: Outcome) -> dict[str, bytes]:
+    """The figures as files; without Matplotlib a line says so, and the run is not lost."""
+    if outcome.draw is None:
+        return {}
+    from mdpnewton.report.figures import figure_style, rendered
+
+    try:
+        with figure_style():
+            figures = outcome.draw()
+    except MissingExtraError as error:
+        print(f"mdpnewton: no figure: {error}", file=sys.stderr)
+        return {}
+    return rendered(figures)
+
+
+def _show(outcome: Outcome, pictures: list[Path], folder: Path | None, *, json: bool) -> None:
+    """The table and where the files are, or JSON."""
+    if json:
+        from mdpnewton.files.folder import to_json
+
+        print(to_json(outcome.results), end="")
+        return
+    shown = outcome.table()
+    if isinstance(shown, str):
+        print(shown)
+    else:
+        from rich.console import Console
+
+        Console().print(shown)
+    if outcome.interrupted:
+        print("interrupted: this is what there is so far")
+    for name, path in outcome.files.items():
+        print(f"{name}: {path}")
+    if pictures:
+        print(f"figure: {', '.join(map(str, pictures))}")
+    if folder is not None:
+        print(f"results: {folder / 'results.json'}")
+    if outcome.note:
+        print(outcome.note)
+
+
+def _plain(value: Any) -> str:
+    name = value.stem if isinstance(value, Path) else str(value)
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)

@@ -1,0 +1,1 @@
+"""The commands under `mdpnewton tetris`, one file each; the games are in `domains.tetris`."""

@@ -1,0 +1,177 @@
+"""`mdpnewton tetris train`: look for weights."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from mdpnewton.cli.flags import flag
+from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.cli.tables import method_names
+
+FINAL_GAMES = 1000
+FINAL_PIECES = 100_000_000  # in the last games: fewer of them where they are long
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """On which board, and how long.
+
+    Attributes:
+        features: Bertsekas-Ioffe or Dellacherie-Thiery features.
+        height: Number of rows.
+        width: Number of columns.
+        minutes: Minutes of training (default: 1).
+        iterations: Number of iterations in place of minutes: the same bits on every machine.
+        method: Method of the search: one that `mdpnewton list methods` shows for `tetris`.
+        start: Weights to go on from, as those of another board.
+        seed: Random seed.
+        threads: Number of games at once (default: all processors).
+    """
+
+    features: Literal["bi", "dt"] = "bi"
+    height: int = 10
+    width: int = 10
+    minutes: float | None = flag(None, above=0)
+    iterations: int | None = flag(None, least=1)
+    method: str = flag("second_gauss_newton", known=partial(method_names, "tetris"))
+    start: Path | None = flag(None, metavar="FILE.json")
+    seed: int = flag(0, least=0)
+    threads: int | None = flag(None, least=1)
+
+
+def _plan(options: Options, folder: Path) -> Plan:
+    if options.minutes is not None and options.iterations is not None:
+        raise ValueError("--minutes and --iterations: give one of them")
+    from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
+    from mdpnewton.domains.tetris.simulate import checked_weights
+    from mdpnewton.files.weights import load_weights
+
+    policy = AfterstatePolicy(options.features, options.height, options.width)
+    start = None
+    if options.start is not None:
+        start, _ = load_weights(options.start, options.features)
+    checked = soft_start(policy) if start is None else start
+    checked_weights("train", checked, options.features, options.height, options.width)
+    minutes = 1.0 if options.minutes is None and options.iterations is None else options.minutes
+    about = {
+        "command": "tetris train",
+        "minutes": minutes,
+        "iterations": options.iterations,
+        "seed": options.seed,
+    }
+    run = partial(_trained, options, policy, start, minutes, folder)
+    return Plan(run, title="tetris", about=about)
+
+
+def _trained(
+    options: Options,
+    policy: Any,
+    start: Any,
+    minutes: float | None,
+    folder: Path,
+    progress: Progress,
+) -> Outcome:
+    import numpy as np
+
+    from mdpnewton.files.folder import to_json, write_whole
+    from mdpnewton.training.tetris import Iteration, train_tetris
+
+    progress(0, 1, "compiling, if it is the first time")
+
+    def show(one: Iteration) -> None:
+        done = (one.seconds, 60 * minutes) if minutes else (one.number, options.iterations)
+        text = f"{one.height} rows, {one.lines:,.0f} lines, {one.report.status}"
+        progress(int(done[0]), int(done[1] or 1), text)
+
+    found = train_tetris(
+        policy,
+        minutes=minutes,
+        iterations=options.iterations,
+        method=options.method,
+        start=None if start is None else np.asarray(start),
+        seed=options.seed,
+        threads=options.threads,
+        callback=show,
+    )
+    weights = found.average.tolist()
+    saved = {"features": options.features, "weights": weights, "width": options.width}
+    write_whole(folder / "weights.json", to_json(saved).encode())
+    results = {
+        "features": options.features,
+        "height": options.height,
+        "width": options.width,
+        "method": options.method,
+        "seed": options.seed,
+        "iterations": len(found.history),
+        "pieces": sum(one.pieces for one in found.history),
+        "interrupted": found.interrupted,
+        "weights": weights,
+        "last_weights": found.w.tolist(),
+        "curve": [[one.seconds, one.height, one.lines] for one in found.history],
+        "greedy": _played(options, weights, found, progress),
+    }
+    return Outcome(
+        results,
+        table=partial(_table, results),
+        draw=partial(_draw, options, found),
+        files={"weights": folder / "weights.json"},
+        interrupted=found.interrupted,
+    )
+
+
+def _played(options: Options, weights: Any, found: Any, progress: Progress) -> dict[str, Any]:
+    """The averaged weights on fresh games, greedily."""
+    from mdpnewton.domains.tetris.simulate import play
+
+    last = found.history[-1] if found.history else None
+    length = max(last.pieces / last.games, 1.0) if last else 1.0
+    games = int(min(max(FINAL_PIECES / length, 16), FINAL_GAMES))
+    progress(0, games, f"playing {games} games")
+    done = play(
+        weights,
+        features=options.features,
+        height=options.height,
+        width=options.width,
+        games=games,
+        seed=options.seed + 10_000,
+        threads=options.threads,
+    )
+    return {
+        "mean": done.mean,
+        "stderr": done.stderr,
+        "games": done.games,
+        "capped": int(done.capped.sum()),
+    }
+
+
+def _draw(options: Options, found: Any) -> dict[str, Any]:
+    from mdpnewton.report.training import draw_training
+
+    here = [one for one in found.history if one.height == options.height]
+    x, lines = [one.seconds for one in here], [one.lines for one in here]
+    title = f"Tetris {options.height}x{options.width}, {options.features}"
+    figure = draw_training(title, options.method, x, lines, "seconds", "lines per game (Gibbs)")
+    return {"learning-curve": figure}
+
+
+def _table(results: dict[str, Any]) -> Any:
+    from mdpnewton.report.tables import new_table
+
+    greedy = results["greedy"]
+    table = new_table(f"Tetris {results['height']}x{results['width']}", "", "value")
+    table.add_row("greedy lines", f"{greedy['mean']:,.1f} ± {greedy['stderr']:,.1f}")
+    table.add_row("fresh games", f"{greedy['games']:,}, capped {greedy['capped']}")
+    table.add_row("iterations", f"{results['iterations']:,}")
+    table.add_row("pieces of training", f"{results['pieces']:,}")
+    table.add_row("method", results["method"].replace("_", " "))
+    return table
+
+
+COMMAND = Command(
+    "tetris train",
+    "look for weights",
+    Options,
+    _plan,
+    folder="tetris-{features}-{height}x{width}-{seed}",
+)

@@ -1,0 +1,57 @@
+"""What `train` and `evaluate` share: finding environments and trainings, playing, the table."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def reach(environment: Any) -> None:
+    """Let `module:Id-v0` find a module in the current folder, as `python -m` would.
+
+    The folder comes last on the path: a file in it never hides a package that is installed.
+    """
+    here = str(Path.cwd())
+    if isinstance(environment, str) and ":" in environment and here not in sys.path:
+        sys.path.append(here)
+
+
+def load_training(path: Path) -> Any:
+    """The training that was saved."""
+    from mdpnewton.files.states import load_state
+    from mdpnewton.training.state import Training
+
+    state = load_state(path)
+    reach(state.get("environment"))
+    try:
+        return Training.restored(state)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def played(training: Any, seed: int, episodes: int) -> dict[str, Any]:
+    """Returns of the greedy policy on fresh episodes."""
+    import jax
+
+    found = training.play(jax.random.key(seed), episodes)
+    returns = found.returns()
+    spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
+    return {
+        "mean": float(returns.mean()),
+        "stderr": float(spread),
+        "discounted_mean": float(found.returns(training.preset.discount).mean()),
+        "episodes": episodes,
+    }
+
+
+def played_table(results: dict[str, Any]) -> Any:
+    """The table of both commands."""
+    from mdpnewton.report.tables import new_table
+
+    final = results["final"]
+    table = new_table(f"{results['environment']}, greedy policy on fresh episodes", "", "value")
+    table.add_row("return", f"{final['mean']:.2f} ± {final['stderr']:.2f}")
+    table.add_row("discounted return", f"{final['discounted_mean']:.2f}")
+    table.add_row("episodes", f"{final['episodes']}")
+    table.add_row("transitions of training", f"{results['transitions']:,}")
+    table.add_row("method", results["method"].replace("_", " "))
+    return table
