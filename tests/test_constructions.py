@@ -132,7 +132,7 @@ WRONG = {
     "Decay(time": (lambda: mn.Decay(1.0, time=0), "above 0, got 0"),
     "BestOfSet(sizes": (lambda: mn.BestOfSet(()), "a tuple of at least one size, got ()"),
     "BestOfSet(sizes list": (lambda: mn.BestOfSet([1.0]), "needs a tuple"),
-    "BestOfSet(sizes entry": (lambda: mn.BestOfSet((1.0, -2.0)), "above 0, got -2.0"),
+    "BestOfSet(sizes entry": (lambda: mn.BestOfSet((1.0, -2.0)), "at least 0, got -2.0"),
     "BestOfSet(stay": (lambda: mn.BestOfSet(stay=2), "True or False, got 2"),
     "KeepIfBetter(rule": (lambda: mn.KeepIfBetter(0.5), "needs a StepRule, got float; pass a rule"),
     "KeepIfBetter(tolerance": (
