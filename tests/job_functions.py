@@ -6,6 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from mdpnewton.jobs import gathered
+
+
+def results_of(work):
+    """What an experiment finds when its jobs are done here, without files."""
+    return gathered(work, lambda jobs: {job.name: job.do() for job in jobs})
+
 
 def squared(number, scale=1.0):
     return {"square": scale * number**2, "row": np.arange(number) / 3}

@@ -11,13 +11,17 @@ from typing import Any
 
 
 def write_run(
-    folder: Path, config: dict[str, Any], results: dict[str, Any], pictures: Mapping[str, bytes]
+    folder: Path,
+    config: dict[str, Any] | None,
+    results: dict[str, Any],
+    pictures: Mapping[str, bytes],
 ) -> list[Path]:
     """Write a run folder; each file appears whole or not at all.
 
     Args:
         folder: Folder for the files. It is created if it does not exist.
-        config: Settings of the run. Library versions are added to them.
+        config: Settings of the run. Library versions are added to them. None if config.json is
+            there already.
         results: Results of the run.
         pictures: Contents of further files by file name, as `rendered` gives them.
 
@@ -25,10 +29,13 @@ def write_run(
         The files that were written.
     """
     prepare(folder)
-    libraries = {name: version(name) for name in ("jax", "equinox", "numpy", "scipy")}
-    about = {**config, "python": platform.python_version(), "libraries": libraries}
-    written = [folder / "config.json", folder / "results.json"]
-    for path, content in zip(written, (about, results), strict=True):
+    contents: dict[str, Any] = {"results.json": results}
+    if config is not None:
+        libraries = {name: version(name) for name in ("jax", "equinox", "numpy", "scipy")}
+        about = {**config, "python": platform.python_version(), "libraries": libraries}
+        contents = {"config.json": about, **contents}
+    written = [folder / name for name in contents]
+    for path, content in zip(written, contents.values(), strict=True):
         write_whole(path, to_json(content).encode())
     for name, picture in pictures.items():
         written.append(folder / name)

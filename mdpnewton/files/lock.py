@@ -31,18 +31,23 @@ def locked(folder: Path, part: str = "") -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    held: list[int] = []
+    held: list[tuple[Path, int]] = []
     try:
-        held.append(_taken(folder, NAME, fcntl.LOCK_SH if part else fcntl.LOCK_EX))
         if part:
-            held.append(_taken(folder, f"{NAME}-{part}", fcntl.LOCK_EX))
+            held.append(_taken(folder, NAME, fcntl.LOCK_SH))
+        name = f"{NAME}-{part}" if part else NAME
+        held.append(_taken(folder, name, fcntl.LOCK_EX))
         yield
     finally:
-        for opened in held:
-            os.close(opened)
+        for path, opened in held:
+            try:
+                if path.name != NAME or not part:  # nobody shares it: it leaves no file behind
+                    _removed(path, opened)
+            finally:
+                os.close(opened)
 
 
-def _taken(folder: Path, name: str, kind: int) -> int:
+def _taken(folder: Path, name: str, kind: int) -> tuple[Path, int]:
     path = folder / name
     opened = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
@@ -54,11 +59,28 @@ def _taken(folder: Path, name: str, kind: int) -> int:
             f"{folder}: another process is working in this folder{_named(holder)}; wait for it, or "
             f"name another folder"
         ) from None
+    if not _is(path, opened):  # who held it has removed it since we opened it
+        os.close(opened)
+        return _taken(folder, name, kind)
     if kind == fcntl.LOCK_EX:
         os.ftruncate(opened, 0)
         about = {"process": os.getpid(), "host": socket.gethostname()}
         os.pwrite(opened, json.dumps(about).encode(), 0)
-    return opened
+    return path, opened
+
+
+def _is(path: Path, opened: int) -> bool:
+    """Whether the path is that of the opened file."""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(opened))
+    except FileNotFoundError:
+        return False
+
+
+def _removed(path: Path, opened: int) -> None:
+    """Remove a lock that we alone hold, unless its folder was moved away with it."""
+    if _is(path, opened):
+        path.unlink()
 
 
 def _named(holder: str) -> str:

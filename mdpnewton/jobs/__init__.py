@@ -2,6 +2,16 @@
 
 from mdpnewton.jobs.job import Job, gathered
 from mdpnewton.jobs.processes import Here, Processes, WorkerDiedError
-from mdpnewton.jobs.store import JobFolder, Progress
+from mdpnewton.jobs.store import JobFolder, NotAllDoneError, Progress, Survey
 
-__all__ = ["Here", "Job", "JobFolder", "Processes", "Progress", "WorkerDiedError", "gathered"]
+__all__ = [
+    "Here",
+    "Job",
+    "JobFolder",
+    "NotAllDoneError",
+    "Processes",
+    "Progress",
+    "Survey",
+    "WorkerDiedError",
+    "gathered",
+]

@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -117,18 +118,32 @@ class Processes:
         with self._starting:
             if self._closed:
                 raise WorkerDiedError("the workers have been ended")
-            pool = ProcessPoolExecutor(
-                1, multiprocessing.get_context("spawn"), _prepared, (self._environment,)
-            )
+            pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepared)
             self._pools.append(pool)
+            with _environment(self._environment):
+                pool.submit(os.getpid)  # starts the process
         self._mine.pool = pool
         return pool
 
 
-def _prepared(environment: Mapping[str, str]) -> None:
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables as a process that is started now has them from its first moment."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _prepared() -> None:
     """What a new process does first: Ctrl-C is for the parent, which ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(environment)
     threading.Thread(target=_ended_with_the_parent, daemon=True).start()
 
 
