@@ -2,21 +2,23 @@
 
 import json
 import sys
+from functools import wraps
 from math import comb
 
 import numpy as np
 import pytest
+from job_functions import results_of
 
 from mdpnewton.cli import main
 from mdpnewton.domains.ball_in_cup import BallInCup
 from mdpnewton.experiments import ball_in_cup
-from mdpnewton.experiments.ball_in_cup import CMA, PAPER, Config, _compare, _p_value, run
+from mdpnewton.experiments.ball_in_cup import CMA, PAPER, Config, _compare, _p_value, work
 
 SMALL = Config(runs=2, updates=2, samples=4, reuse=2, threads=1)
 
 
-def quiet(done, total, what):
-    """No progress."""
+def run(config, seed):
+    return results_of(work(config, seed))
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def asked(monkeypatch):
 
 @pytest.mark.parametrize("method", ["second_gauss_newton", CMA])
 def test_every_method_pays_for_its_samples_alike(asked, method):
-    found = run(Config(runs=1, updates=5, samples=4, reuse=2, methods=method), 0, quiet)
+    found = run(Config(runs=1, updates=5, samples=4, reuse=2, methods=method), 0)
     one = found["methods"][method]
     assert one["curve"]["x"] == [0, 1, 2, 3, 4]
     assert one["share_curve"]["x"] == [0, 5]
@@ -45,7 +47,7 @@ def test_every_method_pays_for_its_samples_alike(asked, method):
 
 
 def test_all_but_cma_es_begin_with_the_same_samples():
-    found = run(SMALL, 3, quiet)["methods"]
+    found = run(SMALL, 3)["methods"]
     first = {name: one["curve"]["mean"][0] for name, one in found.items()}
     own = first.pop(CMA)
     assert len(set(first.values())) == 1
@@ -53,15 +55,13 @@ def test_all_but_cma_es_begin_with_the_same_samples():
 
 
 def test_the_start_does_not_catch():
-    found = run(SMALL, 0, quiet)
+    found = run(SMALL, 0)
     assert found["start"] == {"reward": -100.0, "caught": False}
     assert all(one["share_curve"]["mean"][0] == 0 for one in found["methods"].values())
 
 
 def test_the_number_of_threads_changes_nothing_but_the_time():
-    one, two = (
-        run(Config(updates=2, methods=f"natural,{CMA}", threads=n), 0, quiet) for n in (1, 2)
-    )
+    one, two = (run(Config(updates=2, methods=f"natural,{CMA}", threads=n), 0) for n in (1, 2))
     for found in (one, two):
         for method in found["methods"].values():
             del method["seconds"]
@@ -79,21 +79,25 @@ def test_fishers_exact_test_of_the_papers_counts():
     assert "p_to_reference" not in counts["second_gauss_newton"]
 
 
-def test_ctrl_c_keeps_the_complete_runs(tmp_path, monkeypatch):
-    whole, calls = ball_in_cup._searched, []
+def test_ctrl_c_keeps_the_searches_that_are_done(tmp_path, monkeypatch, capsys):
+    whole, calls = ball_in_cup.searched, []
 
-    def tiring(*arguments):
+    @wraps(whole)
+    def tiring(**arguments):
         calls.append(arguments)
-        if len(calls) > 3:
+        if len(calls) == 4:
             raise KeyboardInterrupt
-        return whole(*arguments)
+        return whole(**arguments)
 
-    monkeypatch.setattr(ball_in_cup, "_searched", tiring)
-    more = ["--set", "runs=5", "--set", f"methods=natural,{CMA}", "--set", "updates=1"]
+    monkeypatch.setattr(ball_in_cup, "searched", tiring)
+    more = ["--set", "runs=3", "--set", f"methods=natural,{CMA}", "--set", "updates=1"]
     assert main(["run", "ball-in-cup", "--out", str(tmp_path), *more]) == 130
+    assert "4 of 7 jobs are done; the same command goes on" in capsys.readouterr().err
+    assert main(["run", "ball-in-cup", "--out", str(tmp_path), *more]) == 0
+    assert len(calls) == 4 + 3
     found = json.loads((tmp_path / "results.json").read_text())
-    assert [one["runs"] for one in found["methods"].values()] == [1, 1]
-    assert found["seeds"] == [0, 0]
+    assert [one["runs"] for one in found["methods"].values()] == [3, 3]
+    assert found["seeds"] == [0, 2]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from job_functions import results_of
 
 from mdpnewton import direction, search  # noqa: F401
 from mdpnewton.cli import main
@@ -59,10 +60,12 @@ def test_a_run_folder_holds_config_results_and_figures(results, name):
     for content in (config, found):
         assert (content["experiment"], content["scale"], content["seed"]) == (name, "quick", 0)
     assert config["settings"]
-    endings = sorted(path.suffix for path in folder.iterdir())
+    assert list((folder / "jobs").glob("*.npz")) == list((folder / "jobs").iterdir()) != []
+    files = [path for path in folder.iterdir() if path.name != "jobs"]
+    endings = sorted(path.suffix for path in files)
     more = MORE.get(name, [])
     assert endings == sorted([".json", ".json", ".png", ".svg", *more])
-    assert all(path.stat().st_size > 100 for path in folder.iterdir())
+    assert all(path.stat().st_size > 100 for path in files)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -139,21 +142,25 @@ def test_fsc_gauss_newton_solves_the_cheese_maze_from_every_start(results):
         assert fast < slow
 
 
-def test_ctrl_c_keeps_the_complete_problems_of_fsc(tmp_path, monkeypatch):
+def test_ctrl_c_keeps_the_searches_of_fsc_that_are_done(tmp_path, monkeypatch, capsys):
     whole = sys.modules["mdpnewton.experiments.fsc"].search_controllers
     calls = []
 
     def tiring(*arguments, **options):
         calls.append(arguments)
         found = whole(*arguments, **options)
-        return replace(found, interrupted=len(calls) > 12)
+        return replace(found, interrupted=len(calls) == 14)
 
     monkeypatch.setattr("mdpnewton.experiments.fsc.search_controllers", tiring)
     more = ["--set", "problems=cheese,load_unload", "--set", "iterations=20"]
-    assert main(["run", "fsc", "--out", str(tmp_path), *more]) == 130
-    found = load(tmp_path)
-    assert list(found["problems"]) == ["cheese"]
-    assert found["interrupted"] is True
+    command = ["run", "fsc", "--out", str(tmp_path), *more]
+    assert main(command) == 130
+    said = "interrupted: 7 of 12 jobs are done; the same command goes on\n"
+    assert capsys.readouterr().err == f"mdpnewton: {said}"
+    assert not (tmp_path / "results.json").exists()
+    assert main(command) == 0
+    assert len(calls) == 14 + 2 * 4  # a search is two calls; six were done, and no one twice
+    assert list(load(tmp_path)["problems"]) == ["cheese", "load_unload"]
 
 
 def test_demo_second_order_methods_beat_steepest_ascent(results):
@@ -170,11 +177,13 @@ def test_ctrl_c_in_the_middle_of_a_search_ends_the_run(name, tmp_path, monkeypat
 
     monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", interrupted)
     assert main(["run", name, "--out", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "mdpnewton: interrupted\n"
+    count = {"invariance": 10, "demo": 9}[name]
+    said = f"interrupted: 0 of {count} jobs are done; the same command goes on\n"
+    assert capsys.readouterr().err == f"mdpnewton: {said}"
     assert not (tmp_path / "results.json").exists()
 
 
-def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeypatch):
+def test_ctrl_c_on_the_way_to_the_optimum_leaves_nothing_half_done(results, tmp_path, monkeypatch):
     left = [12]
 
     def tiring(*arguments, **options):
@@ -185,10 +194,11 @@ def test_ctrl_c_on_the_way_to_the_optimum_keeps_the_way_so_far(tmp_path, monkeyp
 
     monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", tiring)
     assert main(["run", "hallway", "--out", str(tmp_path)]) == 130
-    found = load(tmp_path)
-    assert found["status"] == "interrupted"
-    assert found["interrupted"] is True
-    assert len(found["ratio"]) == 13
+    assert not (tmp_path / "results.json").exists()
+    assert not list((tmp_path / "jobs").iterdir())
+    left[0] = 10_000
+    assert main(["run", "hallway", "--out", str(tmp_path)]) == 0
+    assert load(tmp_path) == load(results("hallway"))
 
 
 def test_tetris_reads_diagonals_where_they_are_enough_and_finds_the_same(monkeypatch):
@@ -196,7 +206,7 @@ def test_tetris_reads_diagonals_where_they_are_enough_and_finds_the_same(monkeyp
     enough = [name for name in names if tetris.reads_diagonals(tetris.method_of(name, 1e-2))]
     assert enough == ["steepest", "diagonal_second_gauss_newton"]
     config = tetris.Config(games=20, fresh_games=20, height=6, width=5, methods=",".join(enough))
-    found = [tetris.run(config, 4, lambda *_: None)]
+    found = [results_of(tetris.work(config, 4))]
     monkeypatch.setattr(tetris, "reads_diagonals", lambda method: False)
-    found.append(tetris.run(config, 4, lambda *_: None))
+    found.append(results_of(tetris.work(config, 4)))
     assert found[0] == found[1]

@@ -18,7 +18,7 @@ LAYERS = (
     {"evaluation", "simulators"},
     {"policies"},
     {"curvature", "domains", "steps", "files"},
-    {"solve", "hessian", "evaluators", "environments"},
+    {"solve", "hessian", "evaluators", "environments", "jobs"},
     {"methods", "analysis"},
     {"loop", "report"},
     {"training"},

@@ -1,11 +1,16 @@
 """The manipulator: the published problem, its searches, and the arm behind it."""
 
+import json
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from job_functions import results_of
 
 import mdpnewton as mn
+from mdpnewton.cli import main
 from mdpnewton.domains.arm import Arm, simulate
 from mdpnewton.domains.manipulator import manipulator
 from mdpnewton.experiments import EXPERIMENTS
@@ -109,7 +114,7 @@ def test_the_experiments_run_at_small_scale(name, tmp_path):
     row = EXPERIMENTS[name]
     config = row.config("quick", {"runs": "2", "iterations": "6", "links": "2", "horizon": "30"})
     module = row.load()
-    results = module.run(config, 0, lambda *_: None)
+    results = results_of(module.work(config, 0))
     assert set(results["methods"]) == set(ROWS[config.steps])
     for found in results["methods"].values():
         assert 0 <= found["final"]["mean"] <= 1
@@ -154,14 +159,22 @@ def test_bad_models_are_refused_in_one_line():
         mn.AffineGaussian(3, 6).parameters(np.zeros((3, 6)), np.zeros(3), 0.0)
 
 
-def test_ctrl_c_keeps_the_complete_runs():
-    def tire(done, total, what):
-        if done == 10:  # in the second of two runs with seven searches each
-            raise KeyboardInterrupt
+def test_ctrl_c_keeps_the_searches_that_are_done(tmp_path, monkeypatch, capsys):
+    whole, calls = sys.modules["mdpnewton.experiments.manipulator"].searched, []
 
-    row = EXPERIMENTS[NAMES[0]]
-    config = row.config("quick", {"iterations": "2", "links": "2", "horizon": "30"})
-    results = row.load().run(config, 0, tire)
-    assert results["seeds"] == [0, 0]
-    assert results["interrupted"] is True
-    assert all(len(found["final_shares"]) == 1 for found in results["methods"].values())
+    def tiring(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 11:  # in the second of two runs with seven searches each
+            raise KeyboardInterrupt
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr("mdpnewton.experiments.manipulator.searched", tiring)
+    more = [f"--set={each}" for each in ("iterations=2", "links=2", "horizon=30")]
+    command = ["run", NAMES[0], "--out", str(tmp_path), *more]
+    assert main(command) == 130
+    assert "10 of 14 jobs are done; the same command goes on" in capsys.readouterr().err
+    assert main(command) == 0
+    assert len(calls) == 11 + 4
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["seeds"] == [0, 1]
+    assert all(len(found["final_shares"]) == 2 for found in results["methods"].values())

@@ -328,18 +328,20 @@ def test_the_first_gauss_newton_method_is_an_extra_of_the_experiment(tmp_path):
     assert list(found["methods"]) == ["first_gauss_newton"]
 
 
-def test_ctrl_c_keeps_the_complete_runs_of_the_side_by_side(tmp_path, monkeypatch):
+def test_ctrl_c_keeps_the_trainings_of_the_side_by_side(tmp_path, monkeypatch, capsys):
     calls = []
 
     def tiring(*arguments, **options):
         calls.append(arguments)
         found = train_tetris(*arguments, **options)
-        found.interrupted = len(calls) > 3
+        found.interrupted = len(calls) == 4
         return found
 
     monkeypatch.setattr("mdpnewton.experiments.tetris_training.train_tetris", tiring)
     more = ["--set", "runs=3", "--set", "iterations=1", "--set", "height=6", "--set", "width=5"]
     assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 130
+    assert "3 of 6 jobs are done; the same command goes on" in capsys.readouterr().err
+    assert main(["run", "tetris-training", "--out", str(tmp_path), *more]) == 0
+    assert len(calls) == 4 + 3
     found = json.loads((tmp_path / "results.json").read_text())
-    assert found["interrupted"] is True
-    assert [len(one["runs"]) for one in found["methods"].values()] == [1, 1]
+    assert [len(one["runs"]) for one in found["methods"].values()] == [3, 3]

@@ -1,20 +1,23 @@
-"""The one flow of all commands: plan, prepare the folder, run, draw, write, show.
+"""The one flow of all commands: plan, hold the folder, run, draw, write, show.
 
 A command is a `Command`; its `plan` refuses what can be refused before anything is computed, and
 the run of the plan gives an `Outcome`. Everything else is here.
 
 Ctrl-C: a run that can keep finished work gives an outcome with `interrupted`, which is written and
-shown like any other; one that has nothing to keep lets `KeyboardInterrupt` pass. Both end with exit
-status 130.
+shown like any other; one that has nothing to show lets `KeyboardInterrupt` pass, with a text if the
+same command goes on. All end with exit status 130, or 143 after SIGTERM.
 """
 
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from mdpnewton.checks import MissingExtraError
+from mdpnewton.threads import one_thread
 
 Progress = Callable[[int, int, str], None]  # done, total, what is being done
 RUNS = Path("runs")
@@ -32,6 +35,7 @@ class Outcome:
         files: Further files of the run folder, by what they are: shown first.
         note: A last line to show.
         interrupted: Whether Ctrl-C ended it before its time.
+        complete: Whether these are the results of the run, to be written to its folder.
     """
 
     results: Any
@@ -41,6 +45,7 @@ class Outcome:
     files: Mapping[str, Path] = field(default_factory=dict)
     note: str = ""
     interrupted: bool = False
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,19 @@ class Plan:
         title: What lines of progress begin with; empty for a command that shows none.
         about: What config.json says.
         writes: Whether there is a run folder to write.
+        resumes: Whether the same command goes on with the run in the folder. Then config.json is
+            written at the beginning, and a folder with anything else in it is refused.
+        restart: Whether the run that is in the folder is moved aside.
+        part: Part of the run that this command works on beside others; empty for all of it.
     """
 
     run: Callable[[Progress], Outcome]
     title: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     writes: bool = True
+    resumes: bool = False
+    restart: bool = False
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,8 @@ class Command:
             the options; empty if the command writes none.
         json: Whether it has `--json`.
         lean: Whether `--json` without `--out` writes no folder.
+        one_thread: Whether it computes with one thread per process, so that its numbers do not
+            depend on the number of cores.
     """
 
     name: str
@@ -82,6 +96,7 @@ class Command:
     folder: str = ""
     json: bool = True
     lean: bool = False
+    one_thread: bool = False
 
 
 def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> None:
@@ -93,13 +108,15 @@ def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> N
         out: The run folder; None for the default.
         json: Whether to print the results as JSON and nothing else.
     """
+    if command.one_thread:
+        os.environ.update(one_thread())  # before the plan loads JAX
     folder = out or RUNS / folder_name(command.folder, options)
     plan = command.plan(options, folder)
     writes = plan.writes and bool(command.folder) and not (command.lean and json and out is None)
-    if writes:
-        _prepare(folder)
-    outcome = _run(plan, quiet=json)
-    pictures = _write(plan, outcome, folder) if writes else []
+    with _held(plan, folder) if writes else nullcontext():
+        outcome = _run(plan, quiet=json)
+        writes = writes and outcome.complete
+        pictures = _write(plan, outcome, folder) if writes else []
     _show(outcome, pictures, folder if writes else None, json=json)
     if outcome.interrupted:
         raise KeyboardInterrupt
@@ -108,13 +125,25 @@ def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> N
 def folder_name(template: str, options: Any) -> str:
     """The name with the options in their places: paths by their stem, all in plain letters."""
     values = {one.name: getattr(options, one.name) for one in fields(options)}
-    return template.format(**{name: _plain(value) for name, value in values.items()})
+    return template.format(**{name: _plain(value) for name, value in values.items()}).rstrip("-")
 
 
-def _prepare(folder: Path) -> None:
+@contextmanager
+def _held(plan: Plan, folder: Path) -> Iterator[None]:
+    """The folder is there, it is ours alone, and it is that of this run."""
     from mdpnewton.files.folder import prepare
+    from mdpnewton.files.identity import begin_run, set_aside
+    from mdpnewton.files.lock import locked
 
+    aside = set_aside(folder) if plan.restart else None
+    if aside is not None:
+        print(f"mdpnewton: the old run is now {aside}", file=sys.stderr)
     prepare(folder)
+    with locked(folder, plan.part):
+        warning = begin_run(folder, plan.about) if plan.resumes else ""
+        if warning:
+            print(f"mdpnewton: warning: {warning}", file=sys.stderr)
+        yield
 
 
 def _run(plan: Plan, *, quiet: bool) -> Outcome:
@@ -131,7 +160,8 @@ def _write(plan: Plan, outcome: Outcome, folder: Path) -> list[Path]:
     from mdpnewton.files.folder import write_run
 
     figures = _drawn(outcome)
-    write_run(folder, dict(plan.about), outcome.results, figures)
+    config = None if plan.resumes else dict(plan.about)
+    write_run(folder, config, outcome.results, figures)
     pictures = [folder / name for name in figures if name.endswith(".png")]
     return pictures + (outcome.pictures() if outcome.pictures else [])
 
@@ -179,4 +209,6 @@ def _show(outcome: Outcome, pictures: list[Path], folder: Path | None, *, json: 
 
 def _plain(value: Any) -> str:
     name = value.stem if isinstance(value, Path) else str(value)
+    if isinstance(value, tuple):
+        name = "-".join(map(str, value))
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mdpnewton.checks import MissingExtraError
-from mdpnewton.cli import analyze, evaluate, run, solve, train
+from mdpnewton.cli import analyze, evaluate, run, solve, status, train
 from mdpnewton.cli import list as listing
 from mdpnewton.cli.flags import add_flags, checked
 from mdpnewton.cli.flow import RUNS, Command, follow
+from mdpnewton.cli.signals import exit_status, interrupts
 from mdpnewton.cli.tetris import play, watch
 from mdpnewton.cli.tetris import train as tetris_train
 from mdpnewton.version import __version__
@@ -22,6 +23,7 @@ from mdpnewton.version import __version__
 COMMANDS = (
     listing.COMMAND,
     run.COMMAND,
+    status.COMMAND,
     analyze.COMMAND,
     train.COMMAND,
     evaluate.COMMAND,
@@ -46,12 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = new_parser().parse_args([word for word in given if word != "--debug"])
         command: Command = found.command
         options = checked(command.options, found)
-        follow(
-            command, options, out=getattr(found, "out", None), json=getattr(found, "json", False)
-        )
-    except KeyboardInterrupt:
-        print("mdpnewton: interrupted", file=sys.stderr)
-        return 130
+        out, json = getattr(found, "out", None), getattr(found, "json", False)
+        with interrupts():
+            follow(command, options, out=out, json=json)
+    except KeyboardInterrupt as interrupt:
+        print(": ".join(["mdpnewton: interrupted", *map(str, interrupt.args)]), file=sys.stderr)
+        return exit_status()
     except BrokenPipeError:  # `mdpnewton ... | head`
         sys.stderr.close()
         return 0

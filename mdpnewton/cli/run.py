@@ -1,14 +1,15 @@
-"""`mdpnewton run`: an experiment of the paper."""
+"""`mdpnewton run`: an experiment of the paper, job by job."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mdpnewton.cli.flags import flag, split_setting
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.settings import settings_plan
 from mdpnewton.cli.tables import experiments
-from mdpnewton.version import __version__
+from mdpnewton.version import RESULTS, __version__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,10 @@ class Options:
         seed: Random seed.
         set: Change a setting of the experiment; may be repeated.
         settings: Show the settings of the experiment and run nothing.
+        workers: Number of processes that do jobs. The numbers do not depend on it.
+        shard: Do only every N-th job, beginning with job I, beside others that do the rest.
+        dry_run: List the jobs and estimate their time, and write nothing.
+        restart: Move the run that is in the folder aside and begin a new one.
     """
 
     experiment: str = flag(positional=True, metavar="EXPERIMENT", known=experiments)
@@ -28,6 +33,10 @@ class Options:
     seed: int = flag(0, least=0)
     set: tuple[str, ...] = flag((), metavar="NAME=VALUE")
     settings: bool = False
+    workers: int = flag(1, least=1)
+    shard: str | None = flag(None, metavar="I/N")
+    dry_run: bool = False
+    restart: bool = False
 
 
 def _plan(options: Options, folder: Path) -> Plan:
@@ -38,25 +47,42 @@ def _plan(options: Options, folder: Path) -> Plan:
     if options.settings:
         return settings_plan(name, changes)
     module, config = row.load(), row.config(options.scale, changes)
+    next(module.work(config, options.seed))  # refuses what can be refused
     about = {
         "experiment": name,
         "scale": options.scale,
         "seed": options.seed,
         "version": __version__,
     }
+    from mdpnewton.cli import jobs
+
+    first, count = jobs.shard(options.shard)
+    begin = partial(module.work, config, options.seed)
+    if options.dry_run:
+        listed = partial(jobs.listed, begin, folder, options.workers * count)
+        return Plan(listed, title=name, writes=False)
 
     def run(progress: Progress) -> Outcome:
-        results = {**about, **module.run(config, options.seed, progress)}
+        found = jobs.done(begin, folder, progress, options.workers, (first, count))
+        if found is None:
+            return jobs.unfinished(begin, folder)
+        results: dict[str, Any] = {**about, **found}
         more = getattr(module, "pictures", None)
         return Outcome(
             results,
             table=lambda: module.table(results),
             draw=lambda: module.draw(results, config),
             pictures=None if more is None else lambda: more(results, folder),
-            interrupted=results.get("interrupted", False),
         )
 
-    return Plan(run, title=name, about={**about, "settings": asdict(config)})
+    return Plan(
+        run,
+        title=name,
+        about={**about, "settings": asdict(config), "results_version": RESULTS},
+        resumes=True,
+        restart=options.restart,
+        part=f"shard-{first + 1}-of-{count}" if count > 1 else "",
+    )
 
 
 COMMAND = Command(
@@ -64,5 +90,6 @@ COMMAND = Command(
     "an experiment: a table, a figure and a run folder",
     Options,
     _plan,
-    folder="{experiment}-{scale}-{seed}",
+    folder="{experiment}-{scale}-{seed}-{set}",
+    one_thread=True,
 )

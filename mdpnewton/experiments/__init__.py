@@ -1,21 +1,19 @@
 """The paper's experiments, one module each; no library code depends on them.
 
-A module has a `Config`, which checks its settings, its `SCALES`, `run`, `draw` and `table`. One
+A module has a `Config`, which checks its settings, its `SCALES`, `work`, `draw` and `table`. One
 that makes more than figures has `pictures` too.
 
-After Ctrl-C `run` returns the results of what is complete, with `"interrupted": True` among them;
-if nothing is complete, it raises `KeyboardInterrupt`.
+`work(config, seed)` is a generator as `mdpnewton.jobs.gathered` drives it: it yields lists of jobs,
+is sent what they found and returns the results. Before the first list it refuses settings that
+cannot be, and computes nothing.
 """
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
 from mdpnewton.experiments.settings import changed
-
-Progress = Callable[[int, int, str], None]  # done, total, what is being done
 
 
 @dataclass(frozen=True)

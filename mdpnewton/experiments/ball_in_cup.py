@@ -14,14 +14,11 @@ from scipy.stats import binomtest, fisher_exact
 
 from mdpnewton.checks import required
 from mdpnewton.domains.ball_in_cup import BallInCup, load_demonstration
-from mdpnewton.experiments import Progress
-from mdpnewton.experiments.learning_curves import (
-    complete_runs,
-    draw_curves,
-    shown_final,
-    summary,
-)
-from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.domains.ball_in_cup.model import STEP
+from mdpnewton.experiments.learning_curves import draw_curves, shown_final, summary
+from mdpnewton.experiments.runs import Runs
+from mdpnewton.experiments.settings import check_settings, listed
+from mdpnewton.jobs.job import Work
 from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
@@ -74,7 +71,8 @@ class Config:
 
     def __post_init__(self) -> None:
         positive = ("sigma", "natural_step", "steepest_step", "duration")
-        check_settings(self, **{name: {"above": 0.0} for name in positive})
+        bounds = {name: {"above": 0.0} for name in positive}
+        check_settings(self, weighting=("pooled", "importance"), **bounds)
 
 
 SCALES = {
@@ -93,6 +91,7 @@ class Run(NamedTuple):
         caught: Whether each of these means caught the ball; the last one is the result.
         mean: The last mean.
         seconds: Processor time of the search.
+        again: Whether the last mean caught, and catches again with finer time steps.
     """
 
     rewards: list[float]
@@ -100,45 +99,44 @@ class Run(NamedTuple):
     caught: list[bool]
     mean: np.ndarray
     seconds: float
+    again: bool
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Rewards and catches of every method."""
-    names = config.methods.split(",")
     known = (*BLACK_BOX_METHODS, CMA)
-    for setting, name in [("reference", config.reference), *(("methods", n) for n in names)]:
-        if name not in known:
-            raise ValueError(f"--set {setting}={name}: choose from {', '.join(known)}")
+    listed("reference", config.reference, known)
+    names = listed("methods", config.methods, known)
     if CMA in names:
         required("cma", "CMA-ES")  # fail now if it is missing, not after the other methods
-    game = BallInCup(duration=config.duration, threads=config.threads)
-    start = load_demonstration().imperfect(config.scale, config.bump).weights(game.primitives)
-    first = game.play(start)
-    total, caught = config.runs * len(names), dict.fromkeys(names, 0)
-
-    def searched(name: str, number: int, done: int) -> Run:
-        progress(done, total, f"{look(name, PEERS).label}, {caught[name]} of {number} caught")
-        one = _searched(config, name, game, start, seed + number)
-        caught[name] += one.caught[-1]
-        return one
-
-    found = complete_runs(config.runs, names, searched)
-    progress(total, total, "again with finer steps")
-    fine = BallInCup(dt=FINE, duration=config.duration, threads=config.threads)
-    methods = {name: _summary(runs, fine) for name, runs in found.items()}
+    _game(config)
+    runs = Runs(searched, config, seed, names, config.runs)
+    first = Runs(played_start, config, seed, ["start"], 1)
+    done = yield [*first.jobs, *runs.jobs]
+    ((start,),) = first.of(done).values()
+    found = {name: [Run(**one) for one in rows] for name, rows in runs.of(done).items()}
+    methods = {name: _summary(rows) for name, rows in found.items()}
     _compare(methods, config.reference)
     return {
         "methods": methods,
-        "start": {"reward": float(first.reward[0]), "caught": bool(first.caught[0])},
+        "start": start,
         "reference": config.reference,
-        "shown": _shown(found, start),
-        "seeds": [seed, seed + len(found[names[0]]) - 1],
-        **cut_short(len(found[names[0]]) < config.runs),
+        "shown": _shown(found, _start(config)),
+        "seeds": [seed, seed + config.runs - 1],
     }
 
 
-def _searched(config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int) -> Run:
-    began = time.process_time()
+def played_start(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+    """What the start does."""
+    config = Config(**settings)
+    first = _game(config).play(_start(config))
+    return {"reward": float(first.reward[0]), "caught": bool(first.caught[0])}
+
+
+def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+    """One search; see `Run`."""
+    config = Config(**settings)
+    game, start, began = _game(config), _start(config), time.process_time()
     tried, caught = [0], [bool(game.play(start).caught[0])]
     rewards: list[float] = []
 
@@ -148,9 +146,20 @@ def _searched(config: Config, name: str, game: BallInCup, start: np.ndarray, see
             tried.append(len(rewards))
             caught.append(bool(game.play(mean).caught[0]))
 
-    search = _cma_es if name == CMA else _gaussian
-    mean = search(config, name, game, start, seed, after)
-    return Run(rewards, tried, caught, mean, time.process_time() - began)
+    search = _cma_es if method == CMA else _gaussian
+    mean = search(config, method, game, start, seed + number, after)
+    seconds = time.process_time() - began
+    again = caught[-1] and bool(_game(config, FINE).play(mean).caught[0])
+    return Run(rewards, tried, caught, mean, seconds, again)._asdict()
+
+
+def _game(config: Config, dt: float = STEP) -> BallInCup:
+    return BallInCup(dt=dt, duration=config.duration, threads=config.threads)
+
+
+def _start(config: Config) -> np.ndarray:
+    demonstration = load_demonstration().imperfect(config.scale, config.bump)
+    return demonstration.weights(_game(config).primitives)
 
 
 def _gaussian(
@@ -200,9 +209,8 @@ def _cma_es(
     return np.array(search.mean)
 
 
-def _summary(runs: list[Run], fine: BallInCup) -> dict[str, Any]:
+def _summary(runs: list[Run]) -> dict[str, Any]:
     caught = [one.caught[-1] for one in runs]
-    again = [bool(fine.play(one.mean).caught[0]) for one in runs if one.caught[-1]]
     share = binomtest(sum(caught), len(caught)).proportion_ci()
     shares = np.mean([one.caught for one in runs], axis=0)
     return {
@@ -210,7 +218,7 @@ def _summary(runs: list[Run], fine: BallInCup) -> dict[str, Any]:
         "caught": sum(caught),
         "runs": len(runs),
         "share_interval": [float(share.low), float(share.high)],
-        "caught_again_at_1_ms": sum(again),
+        "caught_again_at_1_ms": sum(one.again for one in runs),
         "catches": caught,
         "share_curve": {"x": runs[0].tried, "mean": shares.tolist()},
         "seconds": float(np.mean([one.seconds for one in runs])),

@@ -18,9 +18,9 @@ from rich.table import Table
 
 from mdpnewton.domains.cartpole import DISCOUNT, CartPole
 from mdpnewton.evaluators.compatible import CompatibleCritic, ValueWeight
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
     PRESET,
+    Tested,
     add_rows,
     draw_curves,
     paired_differences,
@@ -28,7 +28,9 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
+from mdpnewton.jobs.job import Work
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
@@ -130,46 +132,38 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Discounted returns over H = 100 of all methods, against transitions."""
-    sizes = _sizes(config, seed, progress)
-    every = config.every * _batch()
-    clock = range(0, config.iterations * _batch() + 1, every)
-    curves: dict[str, list[list[float]]] = {name: [] for name in LITERAL}
-    for number in range(config.runs):
-        for position, name in enumerate(LITERAL):
-            done = number * len(LITERAL) + position
-            progress(done, config.runs * len(LITERAL), "literal runs")
-            curves[name].append(literal_run(name, sizes[name], [seed, number], config))
+    sizes = {name: row.size for name, row in LITERAL.items()}
+    if config.tuning_runs:
+        tuning = [
+            Runs(tuning_run, config, seed, [*LITERAL], config.tuning_runs, f"size-{place}-", size)
+            for place, size in enumerate({"size": size} for size in GRID)
+        ]
+        ends = yield [job for runs in tuning for job in runs.jobs]
+        for name in LITERAL:
+            means = [np.mean(runs.of(ends)[name]) for runs in tuning]
+            sizes[name] = GRID[int(np.argmax(means))]
+    literal = Runs(literal_run, config, seed, [*LITERAL], config.runs, more={"sizes": sizes})
+    names = list(PRACTICAL)[: config.practical_methods]
+    practical = Runs(practical_run, config, seed, names, config.practical_runs)
+    found = yield [*literal.jobs, *practical.jobs]
+    clock = range(0, config.iterations * _batch() + 1, config.every * _batch())
     methods = {}
-    for name, rows in curves.items():
+    for name, rows in literal.of(found).items():
         methods[name] = {
             **summary(clock, rows),
             "final_returns": [row[-1] for row in rows],
             "step_size": sizes[name],
         }
-    names = list(PRACTICAL)[: config.practical_methods]
-    tested: dict[str, list] = {name: [] for name in names}
-    for number in range(config.practical_runs):
-        for position, name in enumerate(names):
-            progress(number * len(names) + position, config.practical_runs * len(names), "training")
-            tested[name].append(
-                trained_and_tested(
-                    CartPole(),
-                    PRACTICAL[name],
-                    [seed, number],
-                    config.transitions,
-                    DISCOUNT,
-                    LARGEST.get(PRACTICAL[name]),
-                )
-            )
+    tested = {name: [Tested(**one) for one in rows] for name, rows in practical.of(found).items()}
     trained = trained_summaries(tested, config.transitions, SWUNG_UP)
-    for found in trained.values():
-        soon = [n is not None and n <= SOON for n in found["transitions_to_level"]]
-        found["share_by_12000"] = float(np.mean(soon))
+    for row in trained.values():
+        soon = [n is not None and n <= SOON for n in row["transitions_to_level"]]
+        row["share_by_12000"] = float(np.mean(soon))
     both = {**methods, **trained}
-    for found in both.values():
-        found["swung_up"] = float(np.mean(np.array(found["final_returns"]) >= SWUNG_UP))
+    for row in both.values():
+        row["swung_up"] = float(np.mean(np.array(row["final_returns"]) >= SWUNG_UP))
     return {
         "methods": both,
         "differences": {
@@ -224,7 +218,31 @@ def table(results: dict[str, Any]) -> Table:
     return shown
 
 
-def literal_run(name: str, size: float, entropy: list[int], config: Config) -> list[float]:
+def tuning_run(settings: dict[str, Any], seed: int, method: str, number: int, size: float) -> float:
+    """The last return of a run with a step size of the grid, on random numbers of its own."""
+    return literal_curve(method, size, [seed, number, 1], Config(**settings))[-1]
+
+
+def literal_run(
+    settings: dict[str, Any], seed: int, method: str, number: int, sizes: dict[str, float]
+) -> list[float]:
+    """The curve of one run of a literal method."""
+    return literal_curve(method, sizes[method], [seed, number], Config(**settings))
+
+
+def practical_run(
+    settings: dict[str, Any], seed: int, method: str, number: int
+) -> dict[str, list[Any]]:
+    """One training with the preset, tested after every iteration."""
+    config, row = Config(**settings), PRACTICAL[method]
+    largest = LARGEST.get(row)
+    tested = trained_and_tested(
+        CartPole(), row, [seed, number], config.transitions, DISCOUNT, largest
+    )
+    return tested._asdict()
+
+
+def literal_curve(name: str, size: float, entropy: list[int], config: Config) -> list[float]:
     """The return on fresh episodes, at the start and after every `config.every` iterations.
 
     Args:
@@ -276,22 +294,6 @@ def literal_run(name: str, size: float, entropy: list[int], config: Config) -> l
 def _batch() -> int:
     """Number of transitions per iteration."""
     return EPISODES * 2 * CartPole().horizon
-
-
-def _sizes(config: Config, seed: int, progress: Progress) -> dict[str, float]:
-    """A for every method: the tuned one, or the best of the paper's grid on separate runs."""
-    best = {name: row.size for name, row in LITERAL.items()}
-    if not config.tuning_runs:
-        return best
-    for position, name in enumerate(LITERAL):
-        means = []
-        for place, size in enumerate(GRID):
-            progress(position * len(GRID) + place, len(LITERAL) * len(GRID), "step sizes")
-            numbers = range(config.tuning_runs)
-            ends = [literal_run(name, size, [seed, number, 1], config)[-1] for number in numbers]
-            means.append(np.mean(ends))
-        best[name] = GRID[int(np.argmax(means))]
-    return best
 
 
 def _parts(results: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -15,14 +15,17 @@ from mdpnewton.analysis.finite import value_consistency
 from mdpnewton.curvature import curvature, gradient
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.experiments import Progress
-from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.experiments.runs import Runs
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.hessian import cross_term
+from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
+from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import new_figure
 from mdpnewton.report.tables import new_table
 
 MAZES = {"hallway": HALLWAY, "mccallum": MCCALLUM}
+METHOD = "second_gauss_newton"
 
 
 @dataclass(frozen=True)
@@ -58,25 +61,31 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """The norms, their ratio, the distance to the last point and the gradient norm at each step."""
     if config.discount == 0:
         raise ValueError("with discount 0 nothing follows and H12 is zero: there is no ratio.")
-    maze = MAZES[config.maze]
-    policy = maze.policy(config.discount, config.features)
-    evaluator = FiniteEvaluator(maze.mdp(config.discount))
+    _problem(config)  # refuses what cannot be before anything is computed
+    runs = Runs(measured, config, seed, [METHOD], 1)
+    ((found,),) = runs.of((yield runs.jobs)).values()
+    return {"maze": config.maze, "features": config.features, **found}
+
+
+def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+    """One search, and what is measured at every point on its way."""
+    config = Config(**settings)
+    policy, evaluator = _problem(config)
     noise = np.random.default_rng(seed).normal(size=policy.n_features)
     found = search(
         evaluator,
         policy,
         config.spread * noise,
-        "second_gauss_newton",
+        method,
         iterations=config.iterations,
         gradient_tolerance=config.tolerance,
         patience=None,
         keep_trace=True,
-        callback=lambda record, _: progress(record.iteration, config.iterations, "steps"),
-    )
+    ).or_interrupt()
     rows = []
     for w in found.trace:
         pairs = evaluator.evaluate(None, policy, w)
@@ -99,8 +108,6 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         for w in (found.trace[0], found.trace[len(found.trace) // 2])
     ]
     return {
-        "maze": config.maze,
-        "features": config.features,
         "status": found.status,
         "ratio": [x / y for x, y in zip(a1, h12, strict=True)],
         "distance": distance,
@@ -110,8 +117,13 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "objective": objective,
         "optimum": [float(x) for x in np.asarray(found.w)],
         "value_consistent_at_start_and_half_way": consistent,
-        **cut_short(found.status == "interrupted"),
     }
+
+
+def _problem(config: Config) -> tuple[Gibbs, FiniteEvaluator]:
+    maze = MAZES[config.maze]
+    policy = maze.policy(config.discount, config.features)
+    return policy, FiniteEvaluator(maze.mdp(config.discount))
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:

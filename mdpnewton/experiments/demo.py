@@ -10,14 +10,15 @@ from rich.table import Table
 
 from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
     draw_curves,
     first_reaching,
     shown_final,
     summary,
 )
+from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
+from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import look, new_figure
@@ -59,20 +60,13 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Share of the best objective that each method reaches after each iteration."""
+    runs = Runs(searched, config, seed, list(RULES), config.problems)
+    found = runs.of((yield runs.jobs))
     shares: dict[str, list[np.ndarray]] = {method: [] for method in RULES}
     for number in range(config.problems):
-        progress(number, config.problems, "problems")
-        rng = np.random.default_rng([seed, number])
-        mdp = garnet(int(rng.integers(2**31)), config.states)
-        sizes = np.logspace(-1, 1, config.features)
-        policy = Gibbs(sizes * rng.normal(size=(config.states, mdp.n_actions, config.features)))
-        evaluator = FiniteEvaluator(mdp)
-        curves = {
-            method: _curve(evaluator, policy, method, rule, config.iterations)
-            for method, rule in RULES.items()
-        }
+        curves = {method: found[method][number] for method in RULES}
         start = curves["steepest"][0]
         best = max(curve.max() for curve in curves.values())
         for method, curve in curves.items():
@@ -113,16 +107,20 @@ def table(results: dict[str, Any]) -> Table:
     return shown
 
 
-def _curve(
-    evaluator: FiniteEvaluator, policy: Gibbs, method: str, rule: StepRule, iterations: int
-) -> np.ndarray:
+def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> np.ndarray:
+    """The objective at the start and after every iteration, on one of the random MDPs."""
+    config = Config(**settings)
+    rng = np.random.default_rng([seed, number])
+    mdp = garnet(int(rng.integers(2**31)), config.states)
+    sizes = np.logspace(-1, 1, config.features)
+    policy = Gibbs(sizes * rng.normal(size=(config.states, mdp.n_actions, config.features)))
     found = search(
-        evaluator,
+        FiniteEvaluator(mdp),
         policy,
         jnp.zeros(policy.n_features),
         method,
-        rule,
-        iterations=iterations,
+        RULES[method],
+        iterations=config.iterations,
         gradient_tolerance=0.0,
         patience=None,
     ).or_interrupt()

@@ -8,14 +8,15 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.evaluators import ControllerEvaluator, random_starts
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import first_reaching
-from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.experiments.runs import Runs
+from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.files.pomdp import load_pomdp
+from mdpnewton.jobs.job import Work
 from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.training.controllers import Restarts, search_controllers
+from mdpnewton.training.controllers import search_controllers
 
 NODES = {
     "tiger": 5,
@@ -62,62 +63,62 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Iterations and seconds to 95 % of the best value, for every problem and method."""
-    names = config.problems.split(",")
-    unknown = [name for name in names if name not in NODES]
-    if unknown:
-        raise ValueError(f"--set problems={unknown[0]}: choose from {', '.join(NODES)}")
+    names = listed("problems", config.problems, NODES)
+    runs = {
+        name: Runs(searched, config, seed, list(METHODS), 1, f"{name}-", {"problem": name})
+        for name in names
+    }
+    optima = {
+        name: Runs(optimum, config, seed, ["optimum"], 1, f"{name}-", {"problem": name})
+        for name in names
+    }
+    found = yield [job for name in names for job in (*runs[name].jobs, *optima[name].jobs)]
     problems: dict[str, Any] = {}
-    total = len(names) * len(METHODS) * config.iterations
-    for number, name in enumerate(names):
-        pomdp = load_pomdp(name)
-        evaluator = ControllerEvaluator(pomdp)
-        policy = evaluator.controller(NODES[name])
-        starts = random_starts(policy, seed, config.restarts)
-        found: dict[str, Restarts] = {}
-        for position, (method, settings) in enumerate(METHODS.items()):
-            before = (number * len(METHODS) + position) * config.iterations
-
-            def show(done: int, _: int, best: float, before: int = before, n: str = name) -> None:
-                progress(before + done, total, f"{n}, best {best:.4g}")
-
-            warm = search_controllers(evaluator, policy, starts, method, iterations=20, **settings)
-            if warm.interrupted:
-                break
-            found[method] = search_controllers(
-                evaluator,
-                policy,
-                starts,
-                method,
-                iterations=config.iterations,
-                progress=show,
-                **settings,
-            )
-            if found[method].interrupted:
-                del found[method]
-                break
-        if len(found) < len(METHODS):  # keep the problems that are complete
-            if not problems:
-                raise KeyboardInterrupt
-            break
-        best = max(float(way.objective.max()) for way in found.values())
+    for name in names:
+        ways = {method: one[0] for method, one in runs[name].of(found).items()}
+        best = max(float(way["objective"].max()) for way in ways.values())
         problems[name] = {
-            "nodes": policy.nodes,
+            "nodes": NODES[name],
             "best": best,
-            "optimum": optimal_value(pomdp),
-            "methods": {method: _summary(way, best, config) for method, way in found.items()},
+            "optimum": optima[name].of(found)["optimum"][0],
+            "methods": {method: _summary(way, best, config) for method, way in ways.items()},
         }
-    return {"problems": problems, "seed": seed, **cut_short(len(problems) < len({*names}))}
+    return {"problems": problems, "seed": seed}
 
 
-def _summary(way: Restarts, best: float, config: Config) -> dict[str, Any]:
+def searched(
+    settings: dict[str, Any], seed: int, problem: str, method: str, number: int
+) -> dict[str, Any]:
+    """The searches of a method from all starts; some iterations come first, to compile."""
+    config, evaluator = Config(**settings), ControllerEvaluator(load_pomdp(problem))
+    policy = evaluator.controller(NODES[problem])
+    starts = random_starts(policy, seed, config.restarts)
+    for iterations in (20, config.iterations):
+        way = search_controllers(
+            evaluator, policy, starts, method, iterations=iterations, **METHODS[method]
+        )
+        if way.interrupted:
+            raise KeyboardInterrupt
+    return {"objective": way.objective, "seconds": way.seconds}
+
+
+def optimum(
+    settings: dict[str, Any], seed: int, problem: str, method: str, number: int
+) -> float | None:
+    """Value of the best policy with any memory, where it can be computed."""
+    return optimal_value(load_pomdp(problem))
+
+
+def _summary(way: dict[str, Any], best: float, config: Config) -> dict[str, Any]:
     level = best - (1 - LEVEL) * abs(best)
-    curves = np.full((len(way.objective), config.iterations + 1), np.nan)
-    curves[:, : way.objective.shape[1]] = way.objective
-    curves[:, way.objective.shape[1] :] = way.objective[:, -1:]
+    objective = way["objective"]
+    curves = np.full((len(objective), config.iterations + 1), np.nan)
+    curves[:, : objective.shape[1]] = objective
+    curves[:, objective.shape[1] :] = objective[:, -1:]
     iterations = [first_reaching(range(curves.shape[1]), curve, level) for curve in curves]
-    share = way.seconds / len(curves)  # per start, as all starts run together
+    share = way["seconds"] / len(curves)  # per start, as all starts run together
     seconds = [None if n is None else float(share[min(n, len(share) - 1)]) for n in iterations]
     points = np.unique(np.round(np.geomspace(1, config.iterations + 1, 40)).astype(int)) - 1
     return {

@@ -14,10 +14,11 @@ from rich.table import Table
 
 from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.experiments import Progress
+from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
-from mdpnewton.loop import search
-from mdpnewton.policies import Reparametrized
+from mdpnewton.jobs.job import Work
+from mdpnewton.loop import SearchResult, search
+from mdpnewton.policies import Policy, Reparametrized
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import Constant
@@ -57,45 +58,26 @@ class Config:
 SCALES = {"quick": Config(), "laptop": Config(maps=20), "paper": Config(maps=100)}
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Traces of the first map, and the largest and smallest distances over all maps."""
-    evaluator = FiniteEvaluator(two_state_mdp(config.discount))
-    policy = two_state_policy()
-    w = jnp.asarray(start_parameters(config.move_first))
-    rng = np.random.default_rng(seed)
-
-    def trace(of: Any, start: Any, method: str) -> np.ndarray:
-        found = search(
-            evaluator,
-            of,
-            start,
-            method,
-            Constant(STEPS[method]),
-            iterations=config.iterations,
-            gradient_tolerance=0.0,
-            patience=None,
-            keep_trace=True,
-        ).or_interrupt()
-        points = [of.original(v) for v in found.trace] if of is not policy else found.trace
-        return np.array(points)
-
-    original = {method: trace(policy, w, method) for method in STEPS}
-    distances: dict[str, dict[str, list[float]]] = {m: {k: [] for k in KINDS} for m in STEPS}
-    shown: dict[str, Any] = {kind: {} for kind in KINDS}
-    matrices = {kind: _random_map(rng, kind) for kind in KINDS}
-    for number in range(config.maps):
-        progress(number, config.maps, "maps")
-        if number:
-            matrices = {kind: _random_map(rng, kind) for kind in KINDS}
-        for kind, matrix in matrices.items():
-            mapped = Reparametrized(policy, matrix)
-            for method in STEPS:
-                back = trace(mapped, mapped.transformed(w), method)
-                distances[method][kind].append(_distance(original[method], back))
-                if number == 0:
-                    shown[kind][method] = back.tolist()
-            if number == 0:
-                shown[kind]["matrix"] = matrix.tolist()
+    two_state_mdp(config.discount)  # refuses a bad discount before anything is computed
+    plain = Runs(original_trace, config, seed, list(STEPS), 1, part="original-")
+    runs = Runs(mapped_traces, config, seed, list(STEPS), config.maps, part="mapped-")
+    found = yield [*plain.jobs, *runs.jobs]
+    original = {method: one[0] for method, one in plain.of(found).items()}
+    mapped = runs.of(found)
+    distances = {
+        method: {kind: [_distance(original[method], one[kind]) for one in ways] for kind in KINDS}
+        for method, ways in mapped.items()
+    }
+    first = _maps(seed, 0)
+    shown: dict[str, Any] = {
+        kind: {
+            **{method: ways[0][kind].tolist() for method, ways in mapped.items()},
+            "matrix": first[kind].tolist(),
+        }
+        for kind in KINDS
+    }
     return {
         "distance": {m: {k: max(d[k]) for k in KINDS} for m, d in distances.items()},
         "smallest_distance": {m: {k: min(d[k]) for k in KINDS} for m, d in distances.items()},
@@ -103,6 +85,41 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "step_sizes": STEPS,
         "traces": {"original": {m: t.tolist() for m, t in original.items()}, **shown},
     }
+
+
+def original_trace(settings: dict[str, Any], seed: int, method: str, number: int) -> np.ndarray:
+    """The trace of a method in the original parameters."""
+    config, policy = Config(**settings), two_state_policy()
+    found = _found(config, policy, jnp.asarray(start_parameters(config.move_first)), method)
+    return np.array(found.trace)
+
+
+def mapped_traces(
+    settings: dict[str, Any], seed: int, method: str, number: int
+) -> dict[str, np.ndarray]:
+    """The traces of a method after one map of each kind, mapped back."""
+    config, policy = Config(**settings), two_state_policy()
+    w = jnp.asarray(start_parameters(config.move_first))
+    traces = {}
+    for kind, matrix in _maps(seed, number).items():
+        mapped = Reparametrized(policy, matrix)
+        found = _found(config, mapped, mapped.transformed(w), method)
+        traces[kind] = np.array([mapped.original(v) for v in found.trace])
+    return traces
+
+
+def _found(config: Config, policy: Policy, start: Any, method: str) -> SearchResult:
+    return search(
+        FiniteEvaluator(two_state_mdp(config.discount)),
+        policy,
+        start,
+        method,
+        Constant(STEPS[method]),
+        iterations=config.iterations,
+        gradient_tolerance=0.0,
+        patience=None,
+        keep_trace=True,
+    ).or_interrupt()
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
@@ -136,6 +153,13 @@ def table(results: dict[str, Any]) -> Table:
     for method, found in results["distance"].items():
         shown.add_row(look(method).label, f"{found['rescaled']:.1e}", f"{found['linear']:.1e}")
     return shown
+
+
+def _maps(seed: int, number: int) -> dict[str, np.ndarray]:
+    """The maps of a run; they are drawn one after the other."""
+    rng = np.random.default_rng(seed)
+    drawn = [{kind: _random_map(rng, kind) for kind in KINDS} for _ in range(number + 1)]
+    return drawn[number]
 
 
 def _random_map(rng: np.random.Generator, kind: str) -> np.ndarray:

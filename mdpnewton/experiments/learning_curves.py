@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,7 +17,6 @@ from mdpnewton.training.train import train
 CONFIDENCE = 0.95
 FRESH = 1_000_000  # added to the seed for games that no search has seen
 PRESET: Looks = {"practical": Look("practical preset", "tab:orange")}  # `train` as it is
-T = TypeVar("T")
 
 
 def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
@@ -47,31 +46,6 @@ def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
             "runs": number,
         },
     }
-
-
-def complete_runs(
-    runs: int, names: Sequence[str], search: Callable[[str, int, int], T]
-) -> dict[str, list[T]]:
-    """What every method finds in every run; after Ctrl-C, in the runs that are complete.
-
-    Args:
-        runs: Number of runs. All methods finish a run before the next run begins.
-        names: Names of the methods.
-        search: Function that is called with the name of a method, the number of the run and the
-            number of searches done so far.
-    """
-    found: dict[str, list[T]] = {name: [] for name in names}
-    for number in range(runs):
-        done = number * len(names)
-        try:
-            ended = [search(name, number, done + place) for place, name in enumerate(names)]
-        except KeyboardInterrupt:
-            if not number:
-                raise
-            break
-        for name, one in zip(names, ended, strict=True):
-            found[name].append(one)
-    return found
 
 
 def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str, float]:

@@ -18,7 +18,6 @@ from rich.table import Table
 from mdpnewton.domains.arm import Arm, simulate
 from mdpnewton.domains.manipulator import Manipulator, manipulator
 from mdpnewton.evaluators import LinearGaussianEvaluator
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
     at_points,
     draw_curves,
@@ -27,8 +26,10 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
-from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.experiments.runs import Runs
+from mdpnewton.experiments.settings import check_settings
 from mdpnewton.experiments.timed_search import Way, timed_search
+from mdpnewton.jobs.job import Work
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
 from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
@@ -135,30 +136,20 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Shares of the best reward against iterations and seconds, for every method."""
     rows = ROWS[config.steps]
-    ways: dict[str, list[Way]] = {name: [] for name in rows}
+    runs = Runs(searched_way, config, seed, list(rows), config.runs)
+    found = runs.of((yield runs.jobs))
+    ways = {name: [Way(**one) for one in each] for name, each in found.items()}
     best: list[float] = []
     poses: list[Any] = []
-    for number in range(config.runs):
-        problem = manipulator(seed + number, config.links, config.horizon)
-        ended: dict[str, Way] = {}
-        try:
-            for position, (name, row) in enumerate(rows.items()):
-                progress(number * len(rows) + position, config.runs * len(rows), "searches")
-                ended[name] = searched(problem, row, config.iterations, warm=number == 0)
-        except KeyboardInterrupt:  # keep the runs that are complete
-            if not best:
-                raise
-            break
-        for name, way in ended.items():
-            ways[name].append(way)
-        best.append(max(way.objective.max() for way in ended.values()))
-        poses.append(max(ended.values(), key=lambda way: way.objective[-1]).w["mean"])
-    methods = {name: _summary(found, best, rows[name], config) for name, found in ways.items()}
+    for ended in zip(*ways.values(), strict=True):
+        best.append(max(way.objective.max() for way in ended))
+        poses.append(max(ended, key=lambda way: way.objective[-1]).w["mean"])
+    methods = {name: _summary(each, best, rows[name], config) for name, each in ways.items()}
     results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
-    results |= {"seeds": [seed, seed + len(best) - 1], **cut_short(len(best) < config.runs)}
+    results["seeds"] = [seed, seed + len(best) - 1]
     if config.steps == "fixed step":
         results["to_reach_em"] = _to_reach_em(ways)
     # The problem whose best policy is best, for the pictures
@@ -169,6 +160,14 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "mean": np.asarray(poses[place]).tolist(),
     }
     return results
+
+
+def searched_way(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+    """One search on one problem; some steps come first, so that compilation is not timed."""
+    config = Config(**settings)
+    problem = manipulator(seed + number, config.links, config.horizon)
+    way = searched(problem, ROWS[config.steps][method], config.iterations, warm=True)
+    return {**vars(way), "w": {name: np.asarray(leaf) for name, leaf in way.w.items()}}
 
 
 def searched(problem: Manipulator, row: Row, iterations: int, *, warm: bool = False) -> Way:

@@ -14,9 +14,9 @@ from rich.table import Table
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.evaluators import MonteCarlo
 from mdpnewton.evaluators.episodic import Baseline
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
     PRESET,
+    Tested,
     add_rows,
     draw_curves,
     paired_differences,
@@ -26,7 +26,9 @@ from mdpnewton.experiments.learning_curves import (
     trained_and_tested,
     trained_summaries,
 )
+from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
+from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
 from mdpnewton.report.figures import new_figure
@@ -101,27 +103,19 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Undiscounted returns over H = 80 of all methods, against transitions."""
+    runs = Runs(gain_run, config, seed, list(ROWS), config.runs)
+    practical = Runs(practical_run, config, seed, ["practical"], config.practical_runs)
+    found = yield [*runs.jobs, *practical.jobs]
+    curves = runs.of(found)
     batch = EPISODES * Navigation().horizon
     clock = range(batch, (config.iterations + 1) * batch + 1, batch)
-    curves: dict[str, list[list[float]]] = {name: [] for name in ROWS}
-    for number in range(config.runs):
-        for position, (name, row) in enumerate(ROWS.items()):
-            progress(number * len(ROWS) + position, config.runs * len(ROWS), "runs")
-            curves[name].append(gain_run(row, [seed, number], config.iterations))
-    tested = []
-    for number in range(config.practical_runs):
-        progress(number, config.practical_runs, "training")
-        tested.append(
-            trained_and_tested(
-                Navigation(), "second_gauss_newton", [seed, number], config.transitions, 1.0
-            )
-        )
     methods: dict[str, Any] = {}
     for name, rows in curves.items():
         methods[name] = {**summary(clock, rows), "step_size": ROWS[name].size}
-    methods.update(trained_summaries({"practical": tested}, config.transitions, LEVEL))
+    tested = {name: [Tested(**one) for one in rows] for name, rows in practical.of(found).items()}
+    methods.update(trained_summaries(tested, config.transitions, LEVEL))
     twins = np.array(curves["expectation_maximization"]) - np.array(curves[CHECK])
     return {
         "methods": methods,
@@ -178,15 +172,12 @@ def table(results: dict[str, Any]) -> Table:
     return shown
 
 
-def gain_run(row: Row, entropy: list[int], iterations: int) -> list[float]:
+def gain_run(settings: dict[str, Any], seed: int, method: str, number: int) -> list[float]:
     """The mean return of the trajectories of every iteration, and of those after the last.
 
-    Args:
-        row: Method to run, with its settings.
-        entropy: Random seed of the start and the keys. It is the same for all methods.
-        iterations: Number of iterations.
+    The random numbers of a run are the same for all methods.
     """
-    rng = np.random.default_rng(entropy)
+    row, rng = ROWS[method], np.random.default_rng([seed, number])
     found = search(
         MonteCarlo(Navigation(), 1.0, episodes=EPISODES, baseline=row.baseline),
         NoisyGain(1, 2, SIGMA),
@@ -194,11 +185,22 @@ def gain_run(row: Row, entropy: list[int], iterations: int) -> list[float]:
         row.method,
         Constant(row.size),
         key=jax.random.key(int(rng.integers(2**31))),
-        iterations=iterations,
+        iterations=Config(**settings).iterations,
         gradient_tolerance=-1.0,
         patience=None,
     ).or_interrupt()
-    return [*(record.objective for record in found.history), found.objective]
+    return [*(float(one.objective) for one in found.history), float(found.objective)]
+
+
+def practical_run(
+    settings: dict[str, Any], seed: int, method: str, number: int
+) -> dict[str, list[Any]]:
+    """One training with the preset, tested after every iteration."""
+    transitions = Config(**settings).transitions
+    tested = trained_and_tested(
+        Navigation(), "second_gauss_newton", [seed, number], transitions, 1.0
+    )
+    return tested._asdict()
 
 
 def _parts(results: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -10,9 +10,10 @@ from rich.table import Table
 from mdpnewton.curvature import curvature
 from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import summary
+from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
+from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
@@ -61,25 +62,31 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """For every offset, the length of the first step and the final share of the possible gain."""
-    added = np.linspace(-1.0, 4.0, config.offsets)
-    lengths = {name: np.zeros((config.problems, len(added))) for name in METHODS}
-    gains = {name: np.zeros((config.problems, len(added))) for name in METHODS}
-    for number in range(config.problems):
-        plain = garnet(int(np.random.default_rng([seed, number]).integers(2**31)), config.states)
-        best = _optimum(plain)
-        for column, constant in enumerate(added):
-            progress(number * len(added) + column, config.problems * len(added), "offsets")
-            mdp = FiniteMDP(plain.transition, plain.reward + constant, plain.start, plain.discount)
-            for name, method in METHODS.items():
-                length, share = _first_and_last(mdp, method, constant, best, config.iterations)
-                lengths[name][number, column] = length
-                gains[name][number, column] = share
-    return {
-        "methods": {name: summary(added, gains[name]) for name in METHODS},
-        "lengths": {name: summary(added, lengths[name]) for name in METHODS},
-    }
+    added = _offsets(config)
+    runs = Runs(stepped, config, seed, list(METHODS), config.problems)
+    found = runs.of((yield runs.jobs))
+
+    def part(name: str) -> dict[str, Any]:
+        return {
+            method: summary(added, [one[name] for one in rows]) for method, rows in found.items()
+        }
+
+    return {"methods": part("gain"), "lengths": part("length")}
+
+
+def stepped(
+    settings: dict[str, Any], seed: int, method: str, number: int
+) -> dict[str, list[float]]:
+    """Length of the first step and share of the gain for every offset, on one random MDP."""
+    config = Config(**settings)
+    plain = garnet(int(np.random.default_rng([seed, number]).integers(2**31)), config.states)
+    best, rows = _optimum(plain), []
+    for constant in _offsets(config):
+        mdp = FiniteMDP(plain.transition, plain.reward + constant, plain.start, plain.discount)
+        rows.append(_first_and_last(mdp, METHODS[method], constant, best, config.iterations))
+    return {name: [float(row[n]) for row in rows] for n, name in enumerate(("length", "gain"))}
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
@@ -111,6 +118,10 @@ def table(results: dict[str, Any]) -> Table:
         numbers = [f"{found['curve']['mean'][n]:.3f}" for n in shown_at]
         shown.add_row(look(name, VARIANTS).label, *numbers)
     return shown
+
+
+def _offsets(config: Config) -> np.ndarray:
+    return np.linspace(-1.0, 4.0, config.offsets)
 
 
 def _first_and_last(

@@ -1,4 +1,4 @@
-"""What all experiments share: checked settings, settings from text, and the mark of Ctrl-C."""
+"""What all experiments share: checked settings, and settings from text."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -28,9 +28,13 @@ def check_settings(config: Any, **rules: float | Mapping[str, float] | Iterable[
             choice("Config", one.name, value, rule)  # type: ignore[arg-type]
 
 
-def cut_short(interrupted: bool) -> dict[str, bool]:
-    """What the results say of an experiment that Ctrl-C ended: nothing if it did not."""
-    return {"interrupted": True} if interrupted else {}
+def listed(setting: str, text: str, known: Iterable[str]) -> list[str]:
+    """The names in a text that separates them by commas, each once; an error names the setting."""
+    known, names = list(known), list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in known:
+            raise ValueError(f"--set {setting}={name}: choose from {', '.join(known)}")
+    return names
 
 
 def changed(config: Any, changes: Mapping[str, str]) -> Any:

@@ -14,16 +14,16 @@ from rich.table import Table
 from mdpnewton.domains.tetris import RecurrentBoard, play
 from mdpnewton.domains.tetris.evaluator import TetrisEvaluator
 from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
     FRESH,
-    complete_runs,
     draw_curves,
     mean_and_error,
     summary,
 )
-from mdpnewton.experiments.settings import check_settings, cut_short
-from mdpnewton.loop import Record, search
+from mdpnewton.experiments.runs import Runs
+from mdpnewton.experiments.settings import check_settings, listed
+from mdpnewton.jobs.job import Work
+from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
@@ -83,9 +83,6 @@ SCALES = {
 
 def method_of(name: str, damping: float) -> Method:
     """The method of that name with the experiment's damping."""
-    known = (*names("tetris"), FIRST)
-    if name not in known:
-        raise ValueError(f"--set methods={name}: choose from {', '.join(known)}")
     if name == FIRST:  # it needs H1, which only this experiment's rule can add up
         return Precondition("A1+A2", Dense(relative_ridge=damping))
     return method_for(name, "tetris", Settings(damping=damping))
@@ -110,22 +107,12 @@ def start_of(policy: AfterstatePolicy, name: str) -> np.ndarray:
     raise ValueError(f"--set start={name}: choose soft, zero, or bertsekas for bi features")
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Lines against iterations for every method, and lines on fresh games at the end."""
-    policy = AfterstatePolicy(config.features, config.height, config.width)
-    start = start_of(policy, config.start)
-    methods = {name: method_of(name, config.damping) for name in config.methods.split(",")}
-    total = config.runs * len(methods) * config.iterations
-
-    def searched(name: str, number: int, before: int) -> dict[str, Any]:
-        def show(record: Record, w: Any) -> None:
-            done = before * config.iterations + record.iteration + 1
-            progress(done, total, f"{look(name).label}, {record.objective:.0f} lines")
-
-        rule = RecurrentBoard(h1=name == FIRST)
-        return _searched(config, policy, start, methods[name], rule, seed + number, show)
-
-    found = complete_runs(config.runs, list(methods), searched)
+    chosen = listed("methods", config.methods, (*names("tetris"), FIRST))
+    start_of(_policy(config), config.start)  # refuses what cannot be before anything is played
+    every_run = Runs(searched, config, seed, chosen, config.runs)
+    found = every_run.of((yield every_run.jobs))
     results = {name: _summary(runs) for name, runs in found.items()}
     best = max(max(one["finals"]) for one in results.values())
     for one in results.values():
@@ -137,38 +124,31 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "best": {"weights": shown["w"], "greedy": shown["greedy"]},
         "board": [config.height, config.width],
         "features": config.features,
-        "seeds": [seed, seed + len(next(iter(found.values()))) - 1],
-        **cut_short(len(next(iter(found.values()))) < config.runs),
+        "seeds": [seed, seed + config.runs - 1],
     }
 
 
-def _searched(
-    config: Config,
-    policy: AfterstatePolicy,
-    start: np.ndarray,
-    method: Method,
-    rule: RecurrentBoard,
-    seed: int,
-    show: Any,
-) -> dict[str, Any]:
+def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+    """One search, and what its last weights do on fresh games."""
+    config = Config(**settings)
+    policy, way, seed = _policy(config), method_of(method, config.damping), seed + number
     evaluator = TetrisEvaluator(
-        rule,
+        RecurrentBoard(h1=method == FIRST),
         games=config.games,
         line_games=config.games,
         cap=config.cap,
-        diagonal=reads_diagonals(method),
+        diagonal=reads_diagonals(way),
     )
     ended = search(
         evaluator,
         policy,
-        jnp.asarray(start),
-        method,
+        jnp.asarray(start_of(policy, config.start)),
+        way,
         BestOfSet(SIZES),
         key=jax.random.key(seed),
         iterations=config.iterations,
         gradient_tolerance=0.0,
         patience=None,
-        callback=show,
     ).or_interrupt()
     w = np.asarray(ended.w)
     board = {"features": config.features, "height": config.height, "width": config.width}
@@ -181,15 +161,19 @@ def _searched(
     gibbs = play(w, policy="gibbs", **again)
     greedy = play(w, policy="greedy", **again)
     return {
-        "curve": [record.objective for record in ended.history] + [ended.objective],
-        "gibbs": gibbs.mean,
-        "gibbs_error": gibbs.stderr,
-        "greedy": greedy.mean,
-        "greedy_error": greedy.stderr,
+        "curve": [*(float(one.objective) for one in ended.history), float(ended.objective)],
+        "gibbs": float(gibbs.mean),
+        "gibbs_error": float(gibbs.stderr),
+        "greedy": float(greedy.mean),
+        "greedy_error": float(greedy.stderr),
         "capped": evaluator.capped + int(gibbs.capped.sum() + greedy.capped.sum()),
         "pieces": evaluator.pieces,
         "w": w.tolist(),
     }
+
+
+def _policy(config: Config) -> AfterstatePolicy:
+    return AfterstatePolicy(config.features, config.height, config.width)
 
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:

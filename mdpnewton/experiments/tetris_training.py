@@ -8,18 +8,19 @@ from rich.table import Table
 
 from mdpnewton.domains.tetris import play
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
-from mdpnewton.experiments import Progress
 from mdpnewton.experiments.learning_curves import (
     FRESH,
-    complete_runs,
     mean_and_error,
     paired_differences,
     shown_difference,
 )
-from mdpnewton.experiments.settings import check_settings, cut_short
+from mdpnewton.experiments.runs import Runs
+from mdpnewton.experiments.settings import check_settings, listed
+from mdpnewton.jobs.job import Work
+from mdpnewton.methods import names
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
-from mdpnewton.training.tetris import Iteration, train_tetris
+from mdpnewton.training.tetris import train_tetris
 
 
 @dataclass(frozen=True)
@@ -60,19 +61,12 @@ SCALES = {
 }
 
 
-def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
+def work(config: Config, seed: int) -> Work:
     """Greedy lines of every run on games that it has not seen, and its learning curve."""
-    policy = AfterstatePolicy(config.features, config.height, config.width)
-    names = config.methods.split(",")
-    total = config.runs * len(names)
-
-    def search(name: str, number: int, done: int) -> dict[str, Any]:
-        def show(one: Iteration) -> None:
-            progress(done, total, f"{look(name).label}, {one.height} rows, {one.lines:,.0f} lines")
-
-        return _trained(config, policy, name, seed + number, show)
-
-    found = complete_runs(config.runs, names, search)
+    chosen = listed("methods", config.methods, names("tetris"))
+    _policy(config)  # refuses what cannot be before anything is played
+    every_run = Runs(trained, config, seed, chosen, config.runs)
+    found = every_run.of((yield every_run.jobs))
     finals = {name: [one["greedy"] for one in runs] for name, runs in found.items()}
     return {
         "methods": {
@@ -86,19 +80,18 @@ def run(config: Config, seed: int, progress: Progress) -> dict[str, Any]:
         "differences": paired_differences(finals),
         "board": [config.height, config.width],
         "features": config.features,
-        "seeds": [seed, seed + len(found[names[0]]) - 1],
-        **cut_short(len(found[names[0]]) < config.runs),
+        "seeds": [seed, seed + config.runs - 1],
     }
 
 
-def _trained(
-    config: Config, policy: AfterstatePolicy, method: str, seed: int, show: Any
-) -> dict[str, Any]:
+def trained(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+    """One training, and what its averaged weights do on fresh games."""
+    config, seed = Config(**settings), seed + number
     limit: dict[str, Any] = {"iterations": config.iterations}
     if config.minutes > 0:
         limit = {"minutes": config.minutes}
     training = train_tetris(
-        policy, method=method, seed=seed, threads=config.threads, callback=show, **limit
+        _policy(config), method=method, seed=seed, threads=config.threads, **limit
     )
     if training.interrupted:
         raise KeyboardInterrupt
@@ -113,17 +106,21 @@ def _trained(
     )
     steps = training.history
     return {
-        "greedy": fresh.mean,
-        "stderr": fresh.stderr,
+        "greedy": float(fresh.mean),
+        "stderr": float(fresh.stderr),
         "capped": int(fresh.capped.sum()),
         "iterations": len(steps),
-        "pieces": sum(one.pieces for one in steps),
-        "seconds": [one.seconds for one in steps],
-        "rows": [one.height for one in steps],
-        "lines": [one.lines for one in steps],
+        "pieces": int(sum(one.pieces for one in steps)),
+        "seconds": [float(one.seconds) for one in steps],
+        "rows": [int(one.height) for one in steps],
+        "lines": [float(one.lines) for one in steps],
         "undone": sum(not one.kept for one in steps),
         "weights": training.average.tolist(),
     }
+
+
+def _policy(config: Config) -> AfterstatePolicy:
+    return AfterstatePolicy(config.features, config.height, config.width)
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import secrets
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -10,13 +11,17 @@ from typing import Any
 
 
 def write_run(
-    folder: Path, config: dict[str, Any], results: dict[str, Any], pictures: Mapping[str, bytes]
+    folder: Path,
+    config: dict[str, Any] | None,
+    results: dict[str, Any],
+    pictures: Mapping[str, bytes],
 ) -> list[Path]:
     """Write a run folder; each file appears whole or not at all.
 
     Args:
         folder: Folder for the files. It is created if it does not exist.
-        config: Settings of the run. Library versions are added to them.
+        config: Settings of the run. Library versions are added to them. None if config.json is
+            there already.
         results: Results of the run.
         pictures: Contents of further files by file name, as `rendered` gives them.
 
@@ -24,10 +29,13 @@ def write_run(
         The files that were written.
     """
     prepare(folder)
-    libraries = {name: version(name) for name in ("jax", "equinox", "numpy", "scipy")}
-    about = {**config, "python": platform.python_version(), "libraries": libraries}
-    written = [folder / "config.json", folder / "results.json"]
-    for path, content in zip(written, (about, results), strict=True):
+    contents: dict[str, Any] = {"results.json": results}
+    if config is not None:
+        libraries = {name: version(name) for name in ("jax", "equinox", "numpy", "scipy")}
+        about = {**config, "python": platform.python_version(), "libraries": libraries}
+        contents = {"config.json": about, **contents}
+    written = [folder / name for name in contents]
+    for path, content in zip(written, contents.values(), strict=True):
         write_whole(path, to_json(content).encode())
     for name, picture in pictures.items():
         written.append(folder / name)
@@ -53,7 +61,31 @@ def to_json(content: Any) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+    """The file appears whole or not at all, and survives a loss of power once this returns.
+
+    It is written under a name of its own beside the old one, synced, and renamed: two writers
+    never share a file, and no link is followed.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with os.fdopen(os.open(beside, flags, 0o666), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names in a folder survive a loss of power too, where the system can promise that."""
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

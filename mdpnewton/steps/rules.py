@@ -48,7 +48,7 @@ class BestOfSet(StepRule):
     """The best of some sizes, all tried with the same random numbers, Section 6.5.
 
     Attributes:
-        sizes: The sizes to try; the paper's by default.
+        sizes: The sizes to try, the paper's by default; 0 stays and counts as a step.
         normalized: Whether to divide by the norm of the direction, so that sizes are distances.
         stay: Whether staying may win too. Paper: a size is always taken.
     """

@@ -1,0 +1,123 @@
+"""Which run a folder holds: config.json says so from the beginning, and no other may join it."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mdpnewton.files.folder import sync_folder, to_json, write_whole
+from mdpnewton.files.lock import NAME, locked
+
+CONFIG = "config.json"
+MARK = "results_version"  # part of what a run is; configurations of older versions lack it
+FREE = ("version", "python", "libraries", "machine")  # may differ in one run, with a warning
+ELSE = "name another folder with --out, or use --restart, which moves the old run aside"
+LIBRARIES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
+
+
+def made_with() -> dict[str, Any]:
+    """What the last bits of a result may depend on beside the settings."""
+    return {
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "machine": {"cpu": _cpu(), "x64": os.environ.get("JAX_ENABLE_X64", "1")},
+    }
+
+
+def begin_run(folder: Path, about: Mapping[str, Any]) -> str:
+    """Make an empty folder that of this run, or recognise the run that is in it.
+
+    Args:
+        folder: The run folder, held by `locked`.
+        about: What config.json says: all of it, except `FREE`, decides whether the run is the same.
+
+    Returns:
+        A warning if the run began with other libraries or on another processor, or an empty text.
+
+    Raises:
+        ValueError: The folder holds something else; nothing has been written.
+    """
+    now = {**about, **made_with()}
+    if not any(_names(folder)):
+        write_whole(folder / CONFIG, to_json(now).encode())
+        return ""
+    before = run_in(folder)
+    for name in sorted({*before, *about} - {*FREE}):
+        told = _difference(name, before.get(name), about.get(name))
+        if told:
+            raise ValueError(f"{folder}: holds a run with {told}; {ELSE}")
+    changed = [name for name in FREE if name in before and before[name] != now.get(name)]
+    told = ", ".join(_difference(name, before[name], now.get(name)) for name in changed)
+    return told and f"{folder}: this run began with {told}; its last bits may depend on that"
+
+
+def run_in(folder: Path) -> dict[str, Any]:
+    """What config.json says of the run in a folder.
+
+    Raises:
+        ValueError: There is no run that this version could go on with.
+    """
+    path = folder / CONFIG
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: there is no such folder; name that of `mdpnewton run`")
+    if not path.is_file():
+        raise ValueError(f"{folder}: is not empty and holds no run; name another folder with --out")
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        raise ValueError(f"{path}: is damaged; {ELSE}") from None
+    if not isinstance(found, dict) or MARK not in found:
+        raise ValueError(f"{folder}: holds a run of an older version or another command; {ELSE}")
+    return found
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Rename the folder of a run to the first free of NAME.old-1, NAME.old-2, ...
+
+    Returns:
+        The new name; None if there was nothing to move.
+    """
+    if not folder.is_dir() or not any(_names(folder)):
+        return None
+    if not (folder / CONFIG).is_file():
+        raise ValueError(f"{folder}: holds no run that --restart could move aside; use --out")
+    with locked(folder):
+        number = 1
+        while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
+            number += 1
+        folder.rename(aside)
+        (aside / NAME).unlink(missing_ok=True)
+        sync_folder(aside.parent)
+    return aside
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in the folder, beside locks and files that were never finished."""
+    every = [path.name for path in folder.iterdir()]
+    return [name for name in every if not name.startswith(NAME) and not name.endswith(".part")]
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    """The first difference in words; empty if there is none."""
+    if before == now:
+        return ""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in sorted({*before, *now}):
+            if before.get(key) != now.get(key):
+                return _difference(key, before.get(key), now.get(key))
+    return f"{name.replace('_', ' ')} {json.dumps(before)}, not {json.dumps(now)}"
+
+
+def _cpu() -> str:
+    """The model of the processor and the vector units that results depend on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    about = [line.partition(":") for line in reversed(lines)]  # the first processor wins
+    found = {name.strip(): value.strip() for name, _, value in about}
+    units = [unit for unit in ("fma", "avx2", "avx512f") if unit in found.get("flags", "").split()]
+    return " ".join([found.get("model name", platform.machine()), *units])

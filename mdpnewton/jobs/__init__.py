@@ -1,0 +1,17 @@
+"""Lists of jobs, who does them and what is done already; what a job computes is for others."""
+
+from mdpnewton.jobs.job import Job, gathered
+from mdpnewton.jobs.processes import Here, Processes, WorkerDiedError
+from mdpnewton.jobs.store import JobFolder, NotAllDoneError, Progress, Survey
+
+__all__ = [
+    "Here",
+    "Job",
+    "JobFolder",
+    "NotAllDoneError",
+    "Processes",
+    "Progress",
+    "Survey",
+    "WorkerDiedError",
+    "gathered",
+]

@@ -1,0 +1,43 @@
+"""Jobs for the tests, in a module that workers can import."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+
+from mdpnewton.jobs import gathered
+
+
+def results_of(work):
+    """What an experiment finds when its jobs are done here, without files."""
+    return gathered(work, lambda jobs: {job.name: job.do() for job in jobs})
+
+
+def squared(number, scale=1.0):
+    return {"square": scale * number**2, "row": np.arange(number) / 3}
+
+
+def counted(folder, number):
+    """Leaves a mark each time it is done."""
+    with (Path(folder) / f"{number}.mark").open("a") as marks:
+        marks.write("x")
+    return {"number": number}
+
+
+def deadly(folder, number, deaths):
+    """Kills its process so many times, then works."""
+    mark = Path(folder) / f"{number}.deaths"
+    tried = len(mark.read_text()) if mark.exists() else 0
+    if tried < deaths:
+        mark.write_text("x" * (tried + 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"number": number}
+
+
+def failing(number):
+    raise ValueError(f"number {number} cannot be done")
+
+
+def threads_seen():
+    return {"threads": os.environ.get("OMP_NUM_THREADS", ""), "pid": os.getpid()}
