@@ -61,18 +61,21 @@ clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache
 
 # The results and figures that the documentation shows.
+# Runs go on where they were stopped; what the documentation shows of them is copied.
+FIGURES := runs/figures
+define figure
+	$(BIN)/mdpnewton run $(2) --seed 100 --out $(FIGURES)/$(1)
+	mkdir -p docs/results/$(1)
+	find $(FIGURES)/$(1) -maxdepth 1 -type f ! -name '.*' -exec cp {} docs/results/$(1)/ \;
+
+endef
+
 figures: setup
-	$(BIN)/mdpnewton run demo --scale laptop --seed 100 --out docs/results/demo
-	for name in offset cartpole navigation manipulator-fixed-step fsc tetris; do \
-	  $(BIN)/mdpnewton run $$name --scale laptop --seed 100 --out docs/results/$$name || exit 1; done
-	$(BIN)/mdpnewton run manipulator-line-search --scale laptop --seed 100 --set runs=16 \
-	  --out docs/results/manipulator-line-search
-	$(BIN)/mdpnewton run tetris-full --scale laptop --seed 100 --set runs=1 --set iterations=40 \
-	  --out docs/results/tetris-full
-	$(BIN)/mdpnewton run tetris-training --scale laptop --seed 100 --out docs/results/tetris-training/bi10
-	$(BIN)/mdpnewton run tetris-training --scale laptop --seed 100 --set runs=3 --set minutes=5 \
-	  --set height=20 --out docs/results/tetris-training/bi20
-	$(BIN)/mdpnewton run tetris-training --scale laptop --seed 100 --set runs=5 --set minutes=3 \
-	  --set features=dt --out docs/results/tetris-training/dt10
-	for name in ball-in-cup invariance hallway mccallum; do \
-	  $(BIN)/mdpnewton run $$name --scale paper --seed 100 --out docs/results/$$name || exit 1; done
+	$(foreach name,demo offset cartpole navigation manipulator-fixed-step fsc tetris,\
+	  $(call figure,$(name),$(name) --scale laptop))
+	$(call figure,manipulator-line-search,manipulator-line-search --scale laptop --set runs=16)
+	$(call figure,tetris-full,tetris-full --scale laptop --set runs=1 --set iterations=40)
+	$(call figure,tetris-training/bi10,tetris-training --scale laptop)
+	$(call figure,tetris-training/bi20,tetris-training --scale laptop --set runs=3 --set minutes=5 --set height=20)
+	$(call figure,tetris-training/dt10,tetris-training --scale laptop --set runs=5 --set minutes=3 --set features=dt)
+	$(foreach name,ball-in-cup invariance hallway mccallum,$(call figure,$(name),$(name) --scale paper))
