@@ -60,22 +60,18 @@ benchmark: setup
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache
 
-# The results and figures that the documentation shows.
-# Runs go on where they were stopped; what the documentation shows of them is copied.
-FIGURES := runs/figures
-define figure
-	$(BIN)/mdpnewton run $(2) --seed 100 --out $(FIGURES)/$(1)
-	mkdir -p docs/results/$(1)
-	find $(FIGURES)/$(1) -maxdepth 1 -type f ! -name '.*' -exec cp {} docs/results/$(1)/ \;
-
-endef
+# The results and figures that the documentation shows. The runs themselves are under runs/figures, and
+# the same command goes on with them after an interruption.
+figure = $(BIN)/mdpnewton run $(2) --seed 100 --out runs/figures/$(1) && mkdir -p docs/results/$(1) \
+  && find runs/figures/$(1) -maxdepth 1 -type f ! -name '.*' -exec cp {} docs/results/$(1) ';'
 
 figures: setup
-	$(foreach name,demo offset cartpole navigation manipulator-fixed-step fsc tetris,\
-	  $(call figure,$(name),$(name) --scale laptop))
+	for name in demo offset cartpole navigation manipulator-fixed-step fsc tetris; do \
+	  $(call figure,$$name,$$name --scale laptop) || exit 1; done
 	$(call figure,manipulator-line-search,manipulator-line-search --scale laptop --set runs=16)
 	$(call figure,tetris-full,tetris-full --scale laptop --set runs=1 --set iterations=40)
 	$(call figure,tetris-training/bi10,tetris-training --scale laptop)
 	$(call figure,tetris-training/bi20,tetris-training --scale laptop --set runs=3 --set minutes=5 --set height=20)
 	$(call figure,tetris-training/dt10,tetris-training --scale laptop --set runs=5 --set minutes=3 --set features=dt)
-	$(foreach name,ball-in-cup invariance hallway mccallum,$(call figure,$(name),$(name) --scale paper))
+	for name in ball-in-cup invariance hallway mccallum; do \
+	  $(call figure,$$name,$$name --scale paper) || exit 1; done

@@ -62,7 +62,7 @@ def test_the_root_holds_at_most_twelve_python_files():
 # What data passes, in this order; a path may leave stations out, and never returns to one.
 STATIONS = (
     *("models", "simulators", "domains", "evaluators", "evaluation", "curvature", "solve"),
-    *("methods", "steps", "loop", "training", "experiments", "files", "report", "cli"),
+    *("methods", "steps", "loop", "training", "experiments", "jobs", "files", "report", "cli"),
 )
 
 

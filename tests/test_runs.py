@@ -1,5 +1,6 @@
 """Runs that survive: killed at any moment, gone on with, shared, refused to others."""
 
+import errno
 import json
 import os
 import signal
@@ -252,6 +253,14 @@ def test_two_processes_do_not_share_a_folder(tiny):
     assert content("x") == before  # and leaves no file behind
 
 
+def test_where_a_file_system_has_no_locks_the_run_goes_without(tiny, monkeypatch):
+    def missing(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", missing)
+    assert tiny("--out", "x")[0] == 0
+
+
 def test_a_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
     import fcntl
 
@@ -307,6 +316,14 @@ def test_status_says_what_is_done_and_left(tiny):
     assert out.splitlines()[1:] == ["jobs: 6 of 6 done, 0 left", "results: written"]
 
 
+def test_status_of_another_version_is_one_line(tiny, monkeypatch):
+    tiny("--out", "x")
+    monkeypatch.setattr("mdpnewton.cli.status.RESULTS", 99)
+    status, _, err = tiny("x", first=("status",))
+    assert status == 2
+    assert "x: holds no run of this version; ask mdpnewton" in err
+
+
 @pytest.mark.parametrize("name", ["nothing", "empty"])
 def test_status_of_what_is_no_run_is_one_line(tiny, name):
     Path("empty").mkdir()
@@ -331,6 +348,9 @@ def test_a_dry_run_lists_the_jobs_and_writes_nothing(tiny, marks):
     assert found["seconds_left"] == pytest.approx(2 * found["seconds_per_job"])
     assert content("x") == before
     assert marks() == {"a-0": 1, "a-1": 1}
+    status, _, err = tiny("--out", "x", "--dry-run", "--seed", 3)
+    assert status == 2
+    assert "x: holds a run with seed 0, not 3" in err
 
 
 # Shards and workers
@@ -363,6 +383,15 @@ def test_a_bad_shard_is_one_line(tiny, text):
     assert status == 2
     assert f"--shard {text}: write I/N with 1 <= I <= N, as 1/4" in err
     assert not Path("runs").exists()
+
+
+def test_a_shard_does_not_restart_what_others_work_on(tiny):
+    tiny("--out", "x")
+    before = content("x")
+    status, _, err = tiny("--out", "x", "--shard", "1/2", "--restart")
+    assert status == 2
+    assert "--restart with --shard" in err
+    assert content("x") == before
 
 
 def test_workers_do_the_jobs_and_find_the_same(tiny):

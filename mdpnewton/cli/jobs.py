@@ -87,7 +87,8 @@ def listed(begin: Begin, folder: Path, workers: int, progress: Progress) -> Outc
     lines = [f"{'done' if job in found.done else 'left'}  {job.name}" for job in _all(found)]
     lines.append(counted(found))
     if found.left:
-        lines.append(f"about {duration(left)} with {workers} workers, estimated from {source}")
+        of = "1 worker" if workers == 1 else f"{workers} workers"
+        lines.append(f"about {duration(left)} with {of}, estimated from {source}")
     results = {**as_json(found), "seconds_per_job": each, "seconds_left": left}
     return Outcome(results, lambda: "\n".join(lines))
 

@@ -40,25 +40,30 @@ class Options:
 
 
 def _plan(options: Options, folder: Path) -> Plan:
+    from mdpnewton.cli import jobs
     from mdpnewton.experiments import EXPERIMENTS
+    from mdpnewton.files.identity import MARK, is_free, recognised
 
     name, row = options.experiment, EXPERIMENTS[options.experiment]
     changes = dict(split_setting(text) for text in options.set)
     if options.settings:
         return settings_plan(name, changes)
     module, config = row.load(), row.config(options.scale, changes)
-    next(module.work(config, options.seed))  # refuses what can be refused
+    begin = partial(module.work, config, options.seed)
+    next(begin())  # refuses what can be refused
+    first, count = jobs.shard(options.shard)
+    if options.restart and count > 1:
+        raise ValueError("--restart with --shard: other shards may be at work; use one of them")
     about = {
         "experiment": name,
         "scale": options.scale,
         "seed": options.seed,
         "version": __version__,
     }
-    from mdpnewton.cli import jobs
-
-    first, count = jobs.shard(options.shard)
-    begin = partial(module.work, config, options.seed)
+    identity = {**about, "settings": asdict(config), MARK: RESULTS}
     if options.dry_run:
+        if not is_free(folder):
+            recognised(folder, identity)
         listed = partial(jobs.listed, begin, folder, options.workers * count)
         return Plan(listed, title=name, writes=False)
 
@@ -78,7 +83,7 @@ def _plan(options: Options, folder: Path) -> Plan:
     return Plan(
         run,
         title=name,
-        about={**about, "settings": asdict(config), "results_version": RESULTS},
+        about=identity,
         resumes=True,
         restart=options.restart,
         part=f"shard-{first + 1}-of-{count}" if count > 1 else "",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.version import RESULTS
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,15 @@ class Options:
 def _plan(options: Options, folder: Path) -> Plan:
     from mdpnewton.cli import jobs
     from mdpnewton.experiments import EXPERIMENTS
-    from mdpnewton.files.identity import run_in
+    from mdpnewton.files.identity import MARK, run_in
     from mdpnewton.jobs import JobFolder
 
     about = run_in(options.run)
-    name = about.get("experiment")
-    if name not in EXPERIMENTS:
-        raise ValueError(f"{options.run}: holds no run of an experiment of this version")
+    name, made_by = about.get("experiment"), about.get("version")
+    if name not in EXPERIMENTS or about[MARK] != RESULTS:
+        raise ValueError(
+            f"{options.run}: holds no run of this version; ask mdpnewton {made_by}, which made it"
+        )
     module = EXPERIMENTS[name].load()
     config = module.Config(**about["settings"])
 

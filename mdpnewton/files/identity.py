@@ -40,11 +40,15 @@ def begin_run(folder: Path, about: Mapping[str, Any]) -> str:
     Raises:
         ValueError: The folder holds something else; nothing has been written.
     """
-    now = {**about, **made_with()}
-    if not any(_names(folder)):
-        write_whole(folder / CONFIG, to_json(now).encode())
+    if is_free(folder):
+        write_whole(folder / CONFIG, to_json({**about, **made_with()}).encode())
         return ""
-    before = run_in(folder)
+    return recognised(folder, about)
+
+
+def recognised(folder: Path, about: Mapping[str, Any]) -> str:
+    """Check that the folder holds this run; see `begin_run`, which calls it."""
+    before, now = run_in(folder), {**about, **made_with()}
     for name in sorted({*before, *about} - {*FREE}):
         told = _difference(name, before.get(name), about.get(name))
         if told:
@@ -80,7 +84,7 @@ def set_aside(folder: Path) -> Path | None:
     Returns:
         The new name; None if there was nothing to move.
     """
-    if not folder.is_dir() or not any(_names(folder)):
+    if is_free(folder):
         return None
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{folder}: holds no run that --restart could move aside; use --out")
@@ -94,10 +98,10 @@ def set_aside(folder: Path) -> Path | None:
     return aside
 
 
-def _names(folder: Path) -> list[str]:
-    """What is in the folder, beside locks and files that were never finished."""
-    every = [path.name for path in folder.iterdir()]
-    return [name for name in every if not name.startswith(NAME) and not name.endswith(".part")]
+def is_free(folder: Path) -> bool:
+    """Whether nothing is in the folder, beside locks and files that were never finished."""
+    every = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return all(name.startswith(NAME) or name.endswith(".part") for name in every)
 
 
 def _difference(name: str, before: Any, now: Any) -> str:

@@ -1,5 +1,6 @@
 """One process at a time writes to a run folder; a lock ends with its process, however that ends."""
 
+import errno
 import json
 import os
 import socket
@@ -13,6 +14,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 NAME = ".lock"
+MISSING = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # some shared file systems have no locks
 
 
 @contextmanager
@@ -59,6 +61,10 @@ def _taken(folder: Path, name: str, kind: int) -> tuple[Path, int]:
             f"{folder}: another process is working in this folder{_named(holder)}; wait for it, or "
             f"name another folder"
         ) from None
+    except OSError as error:
+        if error.errno not in MISSING:
+            os.close(opened)
+            raise
     if not _is(path, opened):  # who held it has removed it since we opened it
         os.close(opened)
         return _taken(folder, name, kind)
