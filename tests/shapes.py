@@ -7,13 +7,13 @@ import. All other types are mypy's affair.
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import signature
 from typing import Any, get_args, get_origin
 
 import jax
 import jaxtyping
 import numpy as np
-from beartype import beartype
-from beartype.door import die_if_unbearable
+from beartype.door import die_if_unbearable as _check
 
 CORE = (
     "analysis checks curvature evaluation evaluators forms hessian loop methods models plain "
@@ -28,13 +28,26 @@ def install() -> None:
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Checks what a function is given and gives back; of a constructor, what it has stored."""
+    """Checks what a function is given and gives back; of a constructor, what it has stored.
+
+    Jaxtyping asks twice: before the call with a function that returns `Any`, and after it with one
+    that returns what was given back. Decorating by beartype would check the same, but the functions
+    inside of functions are decorated at every call.
+    """
+    hints = {name: hint for name, hint in function.__annotations__.items() if _of_arrays(hint)}
     if function.__name__ == "__init__":
-        before = function.__annotations__.get("return") is Any  # jaxtyping asks again afterwards
+        before = function.__annotations__.get("return") is Any
         return _check_nothing if before else _check_fields
-    hints = function.__annotations__.items()
-    function.__annotations__ = {name: hint for name, hint in hints if _of_arrays(hint)}
-    return beartype(function) if function.__annotations__ else _check_nothing
+    if "return" in hints:
+        return lambda *args, **kwargs: _check(function(*args, **kwargs), hints["return"])
+    names = list(signature(function).parameters)
+
+    def check_given(*args: Any, **kwargs: Any) -> None:
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            if name in hints:
+                _check(value, hints[name])
+
+    return check_given if hints else _check_nothing
 
 
 def _check_nothing(*_: Any, **__: Any) -> None:
@@ -44,7 +57,7 @@ def _check_nothing(*_: Any, **__: Any) -> None:
 def _check_fields(self: Any, *_: Any, **__: Any) -> None:
     if is_dataclass(self) and _accepts(self):
         for name, hint in _array_fields(type(self)):
-            die_if_unbearable(getattr(self, name), hint)
+            _check(getattr(self, name), hint)
 
 
 def _accepts(module: Any) -> bool:
@@ -62,8 +75,6 @@ def _array_fields(kind: Any) -> list[tuple[str, Any]]:
 
 
 def _of_arrays(hint: Any) -> bool:
-    if hasattr(hint, "leaftype"):  # a PyTree
-        return _of_arrays(hint.leaftype)
     if get_origin(hint) is Callable or not (isinstance(hint, type) or get_args(hint)):
         return False
     if get_args(hint):

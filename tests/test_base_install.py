@@ -1,5 +1,6 @@
 """The package without extras, installed into an environment of its own: what it can do alone."""
 
+import json
 import os
 import re
 import shutil
@@ -68,7 +69,18 @@ def test_help_and_analyze_run(installed, tmp_path):
     for more in ([], ["--json"], ["--out", tmp_path / "run"]):
         done = installed("mdpnewton", "analyze", model, *more)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "results.json").exists()
+        if more == ["--json"]:  # which draws nothing
+            assert "hessian" in json.loads(done.stdout)
+            assert "no figure" not in done.stderr
+            continue
+        assert "Policy Hessian" in done.stdout
+        assert "figure" not in done.stdout
+        assert [line for line in done.stderr.splitlines() if "no figure" in line] == [
+            "mdpnewton: no figure: a figure needs Matplotlib; install it with: "
+            "pip install 'mdpnewton[plots]'"
+        ]
+    assert "hessian" in json.loads((tmp_path / "run" / "results.json").read_text())
+    assert not list((tmp_path / "run").glob("*.png"))
 
 
 @pytest.mark.parametrize(
