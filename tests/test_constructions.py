@@ -376,7 +376,7 @@ WRONG = {
         "above 0, got -0.1",
     ),
     "Schedule(games": (lambda: Schedule(games=0), "at least 1, got 0"),
-    "Schedule(least_games": (lambda: Schedule(games=9, least_games=10), "at most games=9"),
+    "Schedule(least_games": (lambda: Schedule(least_games=0), "at least 1, got 0"),
     "Schedule(divergence": (lambda: Schedule(divergence=0), "above 0, got 0"),
     "Schedule(damping": (lambda: Schedule(damping=-1), "at least 0, got -1"),
     "Schedule(averaged": (lambda: Schedule(averaged=2), "at most 1, got 2"),

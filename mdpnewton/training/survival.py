@@ -53,8 +53,6 @@ class Schedule:
     def __post_init__(self) -> None:
         for name in ("pieces", "games", "least_games"):
             whole("Schedule", name, getattr(self, name), 1)
-        if self.least_games > self.games:
-            refuse("Schedule", "least_games", f"must be at most games={self.games}")
         for name in ("divergence", "last_divergence"):
             number("Schedule", name, getattr(self, name), above=0)
         number("Schedule", "damping", self.damping, least=0)
