@@ -30,6 +30,7 @@ from .hessian import (
     policy_hessian,
     value_gradient,
 )
+from .jobs import Checkpoint
 from .loop import Record, SearchResult, search
 from .methods import (
     METHODS,
@@ -218,6 +219,7 @@ __all__ = [
     "Record",
     "SearchResult",
     "search",
+    "Checkpoint",
     "maximize",
     "minimize",
     "Optimum",

@@ -220,7 +220,7 @@ class Evaluator(ABC):
 
     `search` calls nothing but methods of this class. An evaluator that remembers something
     between evaluations returns it from `state`, and another one that was built in the same way goes
-    on from there, bit for bit, once it is `restored`. A wrapper passes all five methods on.
+    on from there, bit for bit, once it is `restored`. A wrapper passes all methods on.
     """
 
     @abstractmethod
@@ -244,6 +244,18 @@ class Evaluator(ABC):
             known: The evaluation that was made there before.
         """
         return known if key is None else self.evaluate(key, policy, w)
+
+    def again(self, key: Any, policy: Any, w: PyTree) -> Evaluation:
+        """Rebuild the last evaluation, which a search that goes on begins with.
+
+        It changes nothing that the evaluator remembers.
+
+        Args:
+            key: The key that the evaluation was made with, or None.
+            policy: The policy.
+            w: The parameters at which it was made.
+        """
+        return self.restored(self.state()).evaluate(key, policy, w)
 
     def state(self) -> State:
         """What the evaluator remembers between evaluations, as plain data."""

@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from mdpnewton.checks import instance, number, whole
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.curvature import gradient
-from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
+from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
+from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
 from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
+from mdpnewton.stopping import polite, stop_here
 
 Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
 
@@ -71,6 +73,7 @@ class SearchResult:
         return self
 
 
+@polite()
 def search(
     evaluator: Evaluator,
     policy: Policy,
@@ -87,6 +90,8 @@ def search(
     evaluation: Evaluation | None = None,
     first: int = 0,
     previous: Step | None = None,
+    checkpoint: Callable[[Callable[[], State]], object] | None = None,
+    resume: State | None = None,
 ) -> SearchResult:
     """Improve a policy from `w`, Algorithm 1.
 
@@ -107,6 +112,10 @@ def search(
         evaluation: Evaluation of `w`, if it is known already.
         first: Number of the first iteration, to continue a search that was stopped.
         previous: The last step of the search that was stopped, as its record has it.
+        checkpoint: Called after every iteration with a function that gives the state of the search
+            as plain data; the `keep` of a `Checkpoint` saves it now and then.
+        resume: State to go on from, bit for bit. The evaluator must be `restored` from what the
+            state has as "evaluator", and all other arguments must be those of the first time.
 
     Returns:
         The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
@@ -128,6 +137,12 @@ def search(
     history: list[Record] = []
     trace = [w]
     status: Status = "iterations"
+    best, since_best, before = -np.inf, 0, np.nan
+    if resume is not None:
+        history, trace, (best, since_best, before) = _resumed(resume, w)
+        w, first, previous = trace[-1], history[-1].iteration + 1, history[-1].step
+        made = _fold(key, first) if previous.accepted else _fold(_fold(key, first), 1)
+        evaluation = evaluator.again(made, policy, w)
     if evaluation is None:
         evaluation = evaluator.evaluate(_fold(key, first), policy, w)
     if not np.isfinite(evaluation.objective):
@@ -135,10 +150,18 @@ def search(
             f"`search` starts at parameters whose objective is {evaluation.objective}; choose "
             f"another `w`."
         )
-    best, since_best = -np.inf, 0
-    before = np.nan
+
+    def state() -> State:
+        return {
+            "trace": [arrays_of(point) for point in (trace if keep_trace else [w])],
+            "history": [fields_of(record) for record in history],
+            "numbers": [best, since_best, before],
+            "evaluator": evaluator.state(),
+        }
+
     try:
         for iteration in range(first, iterations):
+            stop_here()
             here = _fold(key, iteration)
             ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
             norm = length(ahead.gradient)
@@ -168,6 +191,8 @@ def search(
             if patience is not None and since_best >= patience:
                 status = "stagnated"
                 break
+            if checkpoint is not None:
+                checkpoint(state)
     except KeyboardInterrupt:
         status = "interrupted"
     norm = length(gradient(policy, w, evaluation))
@@ -176,6 +201,17 @@ def search(
     return SearchResult(
         w, evaluation.objective, norm, status, tuple(history), tuple(trace) if keep_trace else ()
     )
+
+
+def _resumed(state: State, w: PyTree) -> tuple[list[Record], list[PyTree], tuple[Any, ...]]:
+    call = "search(resume=...)"
+    points, history, numbers, _ = entries(call, state, "trace", "history", "numbers", "evaluator")
+    records = [rebuilt(call, Record, one) for one in sequence(call, "history", history)]
+    trace = [with_arrays(call, "trace", w, one) for one in sequence(call, "trace", points)]
+    if not records or not trace:
+        refuse("search", "resume", "needs the state of a search that has made an iteration")
+    best, since_best, before = reals(call, "numbers", numbers, 3)
+    return records, trace, (best, int(since_best), before)
 
 
 def move(w: PyTree, size: float, ahead: PyTree) -> PyTree:

@@ -1,7 +1,8 @@
 """Converts PyTrees to plain data and back, for `state` and `restored`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, get_origin, get_type_hints
 
 import equinox as eqx
 import jax
@@ -52,6 +53,37 @@ def entries(call: str, state: Any, *names: str) -> tuple[Any, ...]:
             call, "state", f"needs {', '.join(names)}, got {listed}; restore what it was taken from"
         )
     return tuple(state[name] for name in names)
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass by their names, with lists in place of tuples; see `rebuilt`."""
+    return {field.name: _listed(getattr(record, field.name)) for field in fields(record)}
+
+
+def _listed(value: Any) -> Any:
+    if is_dataclass(value):
+        return fields_of(value)
+    if isinstance(value, tuple):
+        return [_listed(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def rebuilt(call: str, kind: type[Any], data: Any) -> Any:
+    """The dataclass that `fields_of` made the data of.
+
+    Args:
+        call: Name of the call, for the error.
+        kind: A dataclass whose fields are plain, tuples of plain values, or dataclasses.
+        data: Its fields by their names.
+    """
+    hints, known = get_type_hints(kind), [field.name for field in fields(kind)]
+    parts = dict(zip(known, entries(call, data, *known), strict=True))
+    for name, hint in hints.items():
+        if is_dataclass(hint):
+            parts[name] = rebuilt(call, hint, parts[name])
+        elif get_origin(hint) is tuple:
+            parts[name] = tuple(parts[name])
+    return kind(**parts)
 
 
 def sequence(call: str, name: str, value: Any) -> Sequence[Any]:

@@ -193,7 +193,7 @@ def test_batches_are_pooled_and_the_oldest_go():
     assert bandit.best[1] == max(bowl(np.asarray(x.actions)[:, 0]).max() for x in (second, third))
     resumed = Bandit(bowl, samples=4, reuse=2, shaping=None).restored(bandit.state())
     assert (resumed.evaluations, resumed.best[1]) == (12, bandit.best[1])
-    again = resumed.again(POLICY, w)
+    again = resumed.again(None, POLICY, w)
     assert jax.tree.all(jax.tree.map(lambda x, y: bool(np.array_equal(x, y)), again, third))
 
 

@@ -199,6 +199,21 @@ def test_a_restored_evaluator_goes_on_bit_for_bit(name, tmp_path):
     same(fresh.state(), unused)  # restored gives a copy
 
 
+@every_evaluator
+@pytest.mark.parametrize("returned", [False, True], ids=["moved", "returned"])
+def test_the_last_evaluation_is_rebuilt_bit_for_bit(name, returned, tmp_path):
+    old, policy, w = CASES[name]()
+    old.evaluate(KEYS[0], policy, w)
+    beside = jax.tree.map(lambda leaf: leaf + 0.01, w)
+    last = old.evaluate(KEYS[1], policy, beside)
+    if returned:
+        last = old.revisit(KEYS[2], policy, beside, last)
+    save_state(tmp_path / "state.npz", old.state())
+    new = CASES[name]()[0].restored(load_state(tmp_path / "state.npz"))
+    same(new.again(KEYS[2] if returned else KEYS[1], policy, beside), last)
+    same(new.state(), old.state())
+
+
 @every_memory
 def test_a_state_stays_as_it_was_taken(name):
     evaluator, policy, w = CASES[name]()

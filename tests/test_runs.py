@@ -2,20 +2,18 @@
 
 import errno
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import tiny_experiment
+from mortal import every_death
 
 from mdpnewton.cli import main, parser
 from mdpnewton.experiments import EXPERIMENTS, Experiment
-from mdpnewton.files import folder as files
 from mdpnewton.files.lock import locked
 
 DEMO = ["demo", "--set=problems=2", "--set=states=8", "--set=features=3", "--set=iterations=3"]
@@ -82,51 +80,18 @@ def test_what_is_missing_is_done(tiny, marks, missing):
     assert results("x") == before
 
 
-class Dead(BaseException):
-    """The process is no more."""
-
-
-class Mortal:
-    """The operating system of a process that dies after so many operations on files."""
-
-    def __init__(self, left):
-        self.left = left
-
-    def __getattr__(self, name):
-        known = getattr(os, name)
-        if name not in ("open", "fsync", "replace"):
-            return known
-        return lambda *arguments: self.after(known, *arguments)
-
-    def after(self, operation, *arguments, **options):
-        if self.left <= 0:
-            raise Dead
-        self.left -= 1
-        found = operation(*arguments, **options)
-        if not self.left:
-            raise Dead
-        return found
-
-
 def test_a_run_that_dies_after_any_operation_goes_on(tiny, monkeypatch):
     tiny("--out", "whole")
-    whole, unlink = content("whole"), Path.unlink
-    moments = 0
-    while True:
-        moments += 1
-        system, folder = Mortal(moments), f"x{moments}"
-        with monkeypatch.context() as patch:
-            patch.setattr(files, "os", system)
-            patch.setattr(Path, "unlink", lambda *a, s=system, **o: s.after(unlink, *a, **o))
-            with suppress(Dead):
-                assert main(["run", "tiny", "--out", folder]) == 0
-        if system.left:
-            break
-        assert tiny("--out", folder)[0] == 0, moments
+    whole = content("whole")
+
+    def check(folder, moment):
+        assert tiny("--out", folder)[0] == 0, moment
         found = content(folder)
         leftovers = {name for name in found if name.endswith(".part") or "/.lock" in f"/{name}"}
-        assert results(folder) == results("whole"), moments
-        assert found.keys() - leftovers == whole.keys(), moments
+        assert results(folder) == results("whole"), moment
+        assert found.keys() - leftovers == whole.keys(), moment
+
+    moments = every_death(monkeypatch, lambda folder: main(["run", "tiny", "--out", folder]), check)
     assert moments > 30  # eight files, each opened, synced, renamed and its folder synced
 
 
@@ -292,7 +257,7 @@ def test_a_job_that_fails_is_told_and_the_others_are_kept(tiny, marks):
         "jobs: 2 of 4 done, 2 left",
         "failed: a-0: method a cannot be done",
         "failed: a-1: method a cannot be done",
-        "results: not yet; `mdpnewton run` goes on",
+        "results: not yet; the same command goes on",
     ]
     tiny(*MARKED, "--set", "failing=a")
     assert marks() == {"a-0": 2, "a-1": 2, "b-0": 1, "b-1": 1}

@@ -61,20 +61,24 @@ def test_other_methods(method, tmp_path):
     assert main([*arguments, "--method", method, "--out", str(tmp_path)]) == 0
 
 
-def test_ctrl_c_keeps_the_best_so_far(tmp_path, monkeypatch, capsys):
-    calls = []
+def test_ctrl_c_keeps_the_starts_that_are_done(tmp_path, monkeypatch, capsys):
+    from mdpnewton.training import controllers
+
+    calls, advanced = [], controllers._advanced
 
     def interrupted(*arguments):
         calls.append(arguments)
-        raise KeyboardInterrupt
+        if len(calls) == 2:  # in the second job
+            raise KeyboardInterrupt
+        return advanced(*arguments)
 
-    monkeypatch.setattr("mdpnewton.training.controllers._advanced", interrupted)
-    assert main(["solve", "tiger", *QUICK, "--out", str(tmp_path)]) == 130
-    assert calls
-    assert json.loads((tmp_path / "results.json").read_text())["interrupted"]
-    captured = capsys.readouterr()
-    assert "interrupted" in captured.out
-    assert captured.err == "mdpnewton: interrupted\n"
+    monkeypatch.setattr(controllers, "_advanced", interrupted)
+    command = ["solve", "tiger", *QUICK, "--restarts", "7", "--out", str(tmp_path)]
+    assert main(command) == 130
+    err = capsys.readouterr().err
+    assert err == "mdpnewton: interrupted: 1 of 2 jobs are done; the same command goes on\n"
+    assert main(command) == 0
+    assert len(calls) == 3  # the first job was not done again
 
 
 @pytest.mark.parametrize(

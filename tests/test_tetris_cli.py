@@ -36,7 +36,7 @@ def weights(tmp_path):
 
 def test_play_prints_the_six_numbers_as_json(capsys, weights):
     path = weights(BI)
-    options = ("--height", 12, "--games", 30, "--policy", "gibbs", "--seed", 4, "--threads", 2)
+    options = ("--height", 12, "--games", 30, "--policy", "gibbs", "--seed", 4, "--workers", 2)
     status, out, err = run(capsys, "play", "--weights", path, *options, "--json")
     assert (status, err) == (0, "")
     found = json.loads(out)
@@ -113,7 +113,7 @@ def test_bad_arguments_are_refused_in_one_line(capsys, arguments, words):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", ["--games", "--threads", "--cap", "--width", "--height"])
+@pytest.mark.parametrize("option", ["--games", "--workers", "--cap", "--width", "--height"])
 def test_bad_numbers_are_refused_in_one_line(capsys, weights, option):
     status, out, err = run(capsys, "play", "--weights", weights(BI), option, 0)
     assert (status, out) == (2, "")

@@ -295,7 +295,7 @@ def test_the_command_saves_weights_that_play_reads(tmp_path, capsys):
         (["--minutes", "0"], "--minutes must be positive"),
         (["--minutes", "1", "--iterations", "1"], "give one of them"),
         (["--iterations", "0"], "--iterations must be at least 1"),
-        (["--threads", "0"], "--threads must be at least 1"),
+        (["--workers", "0"], "--workers must be at least 1"),
         (["--start", "none.json"], "name a JSON file of weights"),
         (["--width", "40"], "40"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
-from mdpnewton.cli.trainings import load_training, played, played_table
+from mdpnewton.cli.trainings import POLICY, load_training, played, played_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Options:
 
 
 def _plan(options: Options, folder: Path) -> Plan:
-    training = load_training(options.run / "policy.npz")
+    training = load_training(options.run / POLICY)
     return Plan(partial(_evaluated, options, training), title=training.environment)
 
 

@@ -117,7 +117,7 @@ def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> N
         outcome = _run(plan, quiet=json)
         writes = writes and outcome.complete
         pictures = _write(plan, outcome, folder) if writes else []
-    _show(outcome, pictures, folder if writes else None, json=json)
+    _show(plan, outcome, pictures, folder if writes else None, json=json)
     if outcome.interrupted:
         raise KeyboardInterrupt
 
@@ -181,7 +181,9 @@ def _drawn(outcome: Outcome) -> dict[str, bytes]:
     return rendered(figures)
 
 
-def _show(outcome: Outcome, pictures: list[Path], folder: Path | None, *, json: bool) -> None:
+def _show(
+    plan: Plan, outcome: Outcome, pictures: list[Path], folder: Path | None, *, json: bool
+) -> None:
     """The table and where the files are, or JSON."""
     if json:
         from mdpnewton.files.folder import to_json
@@ -196,7 +198,8 @@ def _show(outcome: Outcome, pictures: list[Path], folder: Path | None, *, json: 
 
         Console().print(shown)
     if outcome.interrupted:
-        print("interrupted: this is what there is so far")
+        more = "; the same command goes on" if plan.resumes else ""
+        print(f"interrupted: this is what there is so far{more}")
     for name, path in outcome.files.items():
         print(f"{name}: {path}")
     if pictures:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mdpnewton.cli.flow import Outcome, Progress
-from mdpnewton.cli.signals import stopping
 from mdpnewton.jobs import Here, Job, JobFolder, NotAllDoneError, Processes, Survey, gathered
 from mdpnewton.jobs import Progress as JobProgress
 from mdpnewton.jobs.job import Results, Work
+from mdpnewton.stopping import asked, polite
 from mdpnewton.threads import one_thread
 
 Begin = Callable[[], Work]
@@ -26,6 +26,7 @@ def shard(text: str | None) -> tuple[int, int]:
     return int(match[1]) - 1, int(match[2])
 
 
+@polite()
 def done(
     begin: Begin, folder: Path, progress: Progress, workers: int, part: tuple[int, int]
 ) -> dict[str, Any] | None:
@@ -46,7 +47,7 @@ def done(
     def do(jobs: Sequence[Job]) -> Results:
         first, step = part
         mine[:] = jobs[first::step]
-        found = kept.finished(mine, executor, report, workers=workers, stopping=stopping)
+        found = kept.finished(mine, executor, report, workers=workers, stopping=asked)
         if any(job.name not in found and not kept.is_done(job) for job in jobs):
             raise NotAllDoneError
         return {**found, **{job.name: kept.found(job) for job in jobs if job.name not in found}}

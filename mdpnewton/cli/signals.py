@@ -1,22 +1,28 @@
-"""Ctrl-C and SIGTERM: both interrupt a command, and its exit status says which it was."""
+"""Ctrl-C and SIGTERM: the first lets the work stop where nothing is lost, the second ends it."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from mdpnewton import stopping
+
 _received: list[int] = []
 
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into `KeyboardInterrupt`, and note them.
+    """Answer SIGINT and SIGTERM.
 
-    The note counts where the exception is lost, as in a callback of the garbage collection.
+    Work that looks for it is asked to stop between two of its pieces; other work is interrupted by
+    `KeyboardInterrupt`. A second signal ends the process at once: no file is ever half written.
     """
     _received.clear()
+    stopping.forget()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -28,11 +34,7 @@ def interrupts() -> Iterator[None]:
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
-
-
-def stopping() -> bool:
-    """Whether a signal has come."""
-    return bool(_received)
+        stopping.forget()
 
 
 def exit_status() -> int:
@@ -42,4 +44,10 @@ def exit_status() -> int:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     _received.append(number)
-    raise KeyboardInterrupt
+    if len(_received) > 1:
+        cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""  # the progress bar hides it
+        os.write(2, cursor + b"\nmdpnewton: stopped at once; what was written is whole\n")
+        os._exit(exit_status())
+    if not stopping.ask():
+        raise KeyboardInterrupt
+    os.write(2, b"\nmdpnewton: stopping as soon as nothing is lost; once more to stop at once\n")

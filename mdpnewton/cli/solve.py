@@ -1,5 +1,6 @@
 """`mdpnewton solve`: a finite-state controller for a .pomdp file."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.tables import method_names
+from mdpnewton.version import RESULTS, __version__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,8 @@ class Options:
         restarts: Number of random controllers to start from.
         iterations: Maximum number of iterations from each start.
         seed: Random seed of the starts.
+        workers: Number of processes that search. The numbers do not depend on it.
+        restart: Move the run that is in the folder aside and begin a new one.
     """
 
     model: Path = flag(positional=True, metavar="FILE.pomdp")
@@ -30,54 +34,65 @@ class Options:
     restarts: int = flag(20, least=1)
     iterations: int = flag(300, least=1)
     seed: int = flag(0, least=0)
+    workers: int = flag(1, least=1)
+    restart: bool = False
 
 
 def _plan(options: Options, folder: Path) -> Plan:
-    from mdpnewton.files.pomdp import load_pomdp
+    from mdpnewton.files.identity import MARK
+    from mdpnewton.files.pomdp import parse_pomdp, pomdp_source
 
-    pomdp, name = load_pomdp(options.model), options.model.stem
+    text, source = pomdp_source(options.model)
+    pomdp = parse_pomdp(text, source)
     about = {
-        "problem": name,
-        "method": options.method,
-        "seed": options.seed,
         "command": "solve",
-        "model": str(options.model),
+        "problem": options.model.stem,
+        "model": hashlib.sha256(text.encode()).hexdigest(),
+        "nodes": options.nodes,
+        "method": options.method,
         "restarts": options.restarts,
+        "iterations": options.iterations,
+        "seed": options.seed,
+        "version": __version__,
+        MARK: RESULTS,
     }
-    return Plan(partial(_solved, options, pomdp, folder), title=name, about=about)
+    run = partial(_solved, options, (text, source), pomdp, folder)
+    return Plan(run, title=options.model.stem, about=about, resumes=True, restart=options.restart)
 
 
-def _solved(options: Options, pomdp: Any, folder: Path, progress: Progress) -> Outcome:
-    from mdpnewton.evaluators import ControllerEvaluator, random_starts
+def _solved(
+    options: Options, source: tuple[str, str], pomdp: Any, folder: Path, progress: Progress
+) -> Outcome:
+    from mdpnewton.cli import jobs
+    from mdpnewton.evaluators import ControllerEvaluator
     from mdpnewton.files.controllers import observation_labels, save_controller
     from mdpnewton.report.controllers import draw_controller
-    from mdpnewton.training.controllers import search_controllers
+    from mdpnewton.training.restarts import restarts
 
-    name, saved = options.model.stem, folder / "controller.json"
+    begin = partial(
+        restarts,
+        *source,
+        nodes=options.nodes,
+        method=options.method,
+        count=options.restarts,
+        iterations=options.iterations,
+        seed=options.seed,
+    )
+    found = jobs.done(begin, folder, progress, options.workers, (0, 1))
+    assert found is not None  # there are no shards
     evaluator = ControllerEvaluator(pomdp)
     policy = evaluator.controller(options.nodes)
-    found = search_controllers(
-        evaluator,
-        policy,
-        random_starts(policy, options.seed, options.restarts),
-        options.method,
-        iterations=options.iterations,
-        tolerance=1e-10,
-        progress=lambda done, total, best: progress(done, total, f"best {best:.4g}"),
-    )
-    ends, w = sorted(found.objective[:, -1].tolist()), found.best_w
+    name, saved, w = options.model.stem, folder / "controller.json", found.pop("w")
+    ends = sorted(found.pop("values"))
     results = {
         "problem": name,
         "value": ends[-1],
         "nodes": options.nodes,
         "method": options.method,
-        "iterations": found.objective.shape[1] - 1,
         "restarts": len(ends),
         "seed": options.seed,
         "values": ends,
-        "residual": found.residual,
-        "seconds": float(found.seconds[-1]),
-        "interrupted": found.interrupted,
+        **found,
         "controller": str(saved),
     }
     about = {key: results[key] for key in ("problem", "value", "method", "seed")}
@@ -91,13 +106,7 @@ def _solved(options: Options, pomdp: Any, folder: Path, progress: Progress) -> O
         figure = draw_controller(tables, used, pomdp.labels("actions"), labels, title)
         return {"controller": figure}
 
-    return Outcome(
-        results,
-        table=partial(_table, results),
-        draw=draw,
-        files={"controller": saved},
-        interrupted=found.interrupted,
-    )
+    return Outcome(results, table=partial(_table, results), draw=draw, files={"controller": saved})
 
 
 def _table(results: dict[str, Any]) -> Any:
@@ -119,5 +128,6 @@ COMMAND = Command(
     "a finite-state controller for a .pomdp file",
     Options,
     _plan,
-    folder="solve-{model}-{seed}",
+    folder="solve-{model}-{nodes}-{method}-{seed}",
+    one_thread=True,
 )

@@ -1,7 +1,6 @@
 """`mdpnewton train`: a policy for a Gymnasium environment."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any, Literal
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.tables import method_names
-from mdpnewton.cli.trainings import load_training, played, played_table, reach
-from mdpnewton.version import __version__
+from mdpnewton.cli.trainings import POLICY, played, played_table, reach
+from mdpnewton.version import RESULTS, __version__
 
 FINAL_EPISODES = 20
 TRANSITIONS = 25_000  # where nothing else is said
@@ -31,7 +30,7 @@ class Options:
         iterations: Stop after so many iterations.
         transitions: Stop when so many transitions have been played (default: 25000).
         seed: Random seed.
-        resume: Go on with the training in the run folder.
+        restart: Move the training that is in the folder aside and begin a new one.
     """
 
     environment: str = flag(positional=True, metavar="ENV")
@@ -40,70 +39,29 @@ class Options:
     iterations: int | None = flag(None, least=1)
     transitions: int | None = flag(None, least=1)
     seed: int = flag(0, least=0)
-    resume: bool = False
+    restart: bool = False
 
 
 def _plan(options: Options, folder: Path) -> Plan:
-    reach(options.environment)
-    begin: Callable[[], Any]
-    if options.resume:
-        begin = partial(_resumed, folder, _asked_for(options, folder))
-    else:
-        from mdpnewton.environments.names import simulator_of
+    from mdpnewton.environments.names import simulator_of
+    from mdpnewton.files.identity import MARK
 
-        begin = partial(_begun, options, folder, simulator_of(options.environment))
+    reach(options.environment)
+    simulator = simulator_of(options.environment)
     about = {
         "command": "train",
         "environment": options.environment,
         "method": options.method,
+        "policy": options.policy,
         "seed": options.seed,
+        "version": __version__,
+        MARK: RESULTS,
     }
-    run = partial(_trained, options, folder, begin)
-    return Plan(run, title=options.environment, about=about)
+    run = partial(_trained, options, folder, simulator)
+    return Plan(run, title=options.environment, about=about, resumes=True, restart=options.restart)
 
 
-def _begun(options: Options, folder: Path, simulator: Any) -> Any:
-    from mdpnewton.training.train import begin
-
-    _metrics(folder).unlink(missing_ok=True)
-    training = begin(
-        simulator,
-        options.policy,
-        options.seed,
-        method=options.method,
-        environment=options.environment,
-    )
-    _save(folder, training)
-    return training
-
-
-def _asked_for(options: Options, folder: Path) -> Any:
-    """The training of the folder, if it is the one that was asked for."""
-    training = load_training(folder / "policy.npz")
-    for key, said, value in (
-        ("environment", training.environment, options.environment),
-        ("method", training.method, options.method),
-        ("kind", training.kind, options.policy),
-        ("seed", training.seed, options.seed),
-    ):
-        if said != value:
-            raise ValueError(
-                f"--resume: {folder} was trained with {key} {said!r}, not {value!r}; say the "
-                f"same again, or train in another folder"
-            )
-    return training
-
-
-def _resumed(folder: Path, training: Any) -> Any:
-    metrics = _metrics(folder)  # without lines that the saved policy has not seen
-    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
-    metrics.write_text("".join(lines[: training.iteration]))
-    return training
-
-
-def _trained(
-    options: Options, folder: Path, begin: Callable[[], Any], progress: Progress
-) -> Outcome:
+def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:
     from mdpnewton.report.training import as_metrics, shown_metrics
     from mdpnewton.training.train import proceed
 
@@ -112,8 +70,8 @@ def _trained(
         transitions = TRANSITIONS
     total = transitions or iterations or 0
     progress(0, total, "first batch")
-    training = begin()
-    with _metrics(folder).open("a") as lines:
+    training = _begun(options, folder, simulator)
+    with _metrics(folder, training).open("a") as lines:
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
@@ -127,19 +85,41 @@ def _trained(
             if not _finished(training, transitions, iterations):
                 proceed(training, transitions=transitions, iterations=iterations, callback=after)
         except ValueError as error:
-            where = f"The policy of iteration {training.iteration} is in {folder / 'policy.npz'}"
+            where = f"The policy of iteration {training.iteration} is in {folder / POLICY}"
             raise ValueError(f"{error} {where}") from error
     progress(total, total, f"playing {FINAL_EPISODES} episodes")
     return _outcome(options, training, folder)
+
+
+def _begun(options: Options, folder: Path, simulator: Any) -> Any:
+    """The training of the folder; a new one if there is none yet."""
+    from mdpnewton.files.states import load_newest
+    from mdpnewton.training.state import Training
+    from mdpnewton.training.train import begin
+
+    state = load_newest(folder / POLICY)
+    if state is not None:
+        try:
+            return Training.restored(state, simulator)
+        except ValueError as error:
+            raise ValueError(f"{folder / POLICY}: {error}") from None
+    training = begin(
+        simulator,
+        options.policy,
+        options.seed,
+        method=options.method,
+        environment=options.environment,
+    )
+    _save(folder, training)
+    return training
 
 
 def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
     """The saved policy on fresh episodes, and the curve on the way to it."""
     from mdpnewton.report.training import draw_training
 
-    lines = [json.loads(line) for line in _metrics(folder).read_text().splitlines()]
-    x = [line["transitions"] for line in lines]
-    returns = [line["return"] for line in lines]
+    x = [one.transitions for one in training.history]
+    returns = [one.mean_return for one in training.history]
     results = {
         "environment": options.environment,
         "method": options.method,
@@ -156,7 +136,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         draw=lambda: {
             "learning-curve": draw_training(options.environment, options.method, x, returns)
         },
-        files={"policy": folder / "policy.npz"},
+        files={"policy": folder / POLICY},
         note=f"see it: mdpnewton evaluate {folder} --render",
         interrupted=training.status == "interrupted",
     )
@@ -173,11 +153,18 @@ def _finished(training: Any, transitions: int | None, iterations: int | None) ->
 def _save(folder: Path, training: Any) -> None:
     from mdpnewton.files.states import save_state
 
-    save_state(folder / "policy.npz", training.state())
+    save_state(folder / POLICY, training.state(), two=True)
 
 
-def _metrics(folder: Path) -> Path:
-    return folder / "metrics.jsonl"
+def _metrics(folder: Path, training: Any) -> Path:
+    """The file of metrics, a line per iteration: written anew from what the training knows."""
+    from mdpnewton.files.folder import write_whole
+    from mdpnewton.report.training import as_metrics
+
+    path = folder / "metrics.jsonl"
+    lines = [json.dumps(as_metrics(one)) + "\n" for one in training.history]
+    write_whole(path, "".join(lines).encode())
+    return path
 
 
 COMMAND = Command(
@@ -185,5 +172,6 @@ COMMAND = Command(
     "a policy for a Gymnasium environment",
     Options,
     _plan,
-    folder="train-{environment}-{seed}",
+    folder="train-{environment}-{policy}-{method}-{seed}",
+    one_thread=True,
 )

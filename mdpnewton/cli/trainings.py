@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+POLICY = "policy.npz"  # the checkpoint of a training: its policy and everything else
+
 
 def reach(environment: Any) -> None:
     """Let `module:Id-v0` find a module in the current folder, as `python -m` would.
@@ -17,10 +19,10 @@ def reach(environment: Any) -> None:
 
 def load_training(path: Path) -> Any:
     """The training that was saved."""
-    from mdpnewton.files.states import load_state
+    from mdpnewton.files.states import load_newest, load_state
     from mdpnewton.training.state import Training
 
-    state = load_state(path)
+    state = load_newest(path) or load_state(path)  # which says that there is no such file
     reach(state.get("environment"))
     try:
         return Training.restored(state)

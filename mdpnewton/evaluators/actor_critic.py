@@ -93,9 +93,9 @@ class ActorCritic(Evaluator):
         self.returned_to = seen._replace(returns=seen.returns + 1)
         return self._weighed(policy, w, seen.mean, seen.error)
 
-    def again(self, policy: Any, w: PyTree) -> WeightedPairs:
-        """Rebuild the last evaluation from the batches; `w` must be the point where it was made."""
-        return self._weighed(policy, w, *self.here)
+    def again(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
+        """Rebuild the last evaluation from the batches and the critic that was fitted to them."""
+        return self._weighed(policy, w, *self.here, fit=False)
 
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
         """The mean return of a fresh batch, which is not kept."""
@@ -135,12 +135,15 @@ class ActorCritic(Evaluator):
     def _judged(self, batch: Trajectories) -> tuple[float, float]:
         return estimated_return(batch, self.occupancy_discount)
 
-    def _weighed(self, policy: Any, w: PyTree, mean: float, error: float) -> WeightedPairs:
+    def _weighed(
+        self, policy: Any, w: PyTree, mean: float, error: float, *, fit: bool = True
+    ) -> WeightedPairs:
         self.here = (mean, error)
         data = self.memory.all()
         ratios = importance_ratios(policy, w, data)
         traces = ratios if self.unbiased_reuse else jnp.minimum(ratios, 1.0)
-        self.critic = self.critic.fitted(data, self.discount, traces)
+        if fit:
+            self.critic = self.critic.fitted(data, self.discount, traces)
         found = _advantages(self.critic, data, traces, self.discount, self.trace)
         discount = self.occupancy_discount
         if self.unbiased_reuse:

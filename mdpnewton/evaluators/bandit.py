@@ -78,9 +78,9 @@ class Bandit(Evaluator):
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Draw a batch at `w` and weight the samples of all stored batches."""
         self.batches = [*self.batches, self._draw(key, policy, w)][-self.reuse :]
-        return self.again(policy, w)
+        return self.again(key, policy, w)
 
-    def again(self, policy: Any, w: PyTree) -> WeightedPairs:
+    def again(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
         """Evaluation at `w` from the stored batches, the newest of which was drawn there."""
         joined = Batch(*(np.concatenate(part) for part in zip(*self.batches, strict=True)))
         n, room = len(joined.values), self.samples * self.reuse

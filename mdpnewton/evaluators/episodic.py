@@ -77,8 +77,12 @@ class MonteCarlo(Evaluator):
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w` and weight the pairs of all stored batches."""
-        batch = self.memory.play(key, policy, w)
-        mean, error = estimated_return(batch, self.discount)
+        self.memory.play(key, policy, w)
+        return self.again(key, policy, w)
+
+    def again(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
+        """Rebuild the last evaluation from the batches."""
+        mean, error = estimated_return(self.memory.batches[-1], self.discount)
         data = self.memory.all()
         slope = _squared_scores(policy, w, data) if self.baseline == "optimal" else None
         ratios = importance_ratios(policy, w, data)

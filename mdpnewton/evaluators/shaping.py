@@ -80,6 +80,10 @@ class Shaped(Evaluator):
         found = self.evaluator.revisit(key, policy, w, known)
         return known if found is known else self._shaped(found)  # `known` is shaped already
 
+    def again(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
+        """The last evaluation by the evaluator inside, with utilities in place of values."""
+        return self._shaped(self.evaluator.again(key, policy, w))
+
     def state(self) -> State:
         """The state of the evaluator inside."""
         return self.evaluator.state()

@@ -12,6 +12,7 @@ from mdpnewton.experiments.learning_curves import first_reaching
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.files.pomdp import load_pomdp
+from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.report.figures import look, new_figure
@@ -95,9 +96,15 @@ def searched(
     config, evaluator = Config(**settings), ControllerEvaluator(load_pomdp(problem))
     policy = evaluator.controller(NODES[problem])
     starts = random_starts(policy, seed, config.restarts)
-    for iterations in (20, config.iterations):
+    for iterations, checkpoint in ((20, None), (config.iterations, job_checkpoint())):
         way = search_controllers(
-            evaluator, policy, starts, method, iterations=iterations, **METHODS[method]
+            evaluator,
+            policy,
+            starts,
+            method,
+            iterations=iterations,
+            checkpoint=checkpoint,
+            **METHODS[method],
         )
         if way.interrupted:
             raise KeyboardInterrupt

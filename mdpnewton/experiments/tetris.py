@@ -22,6 +22,7 @@ from mdpnewton.experiments.learning_curves import (
 )
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
+from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
@@ -139,6 +140,10 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
         cap=config.cap,
         diagonal=reads_diagonals(way),
     )
+    kept = job_checkpoint()
+    before = kept.load()
+    if before is not None:
+        evaluator = evaluator.restored(before["evaluator"])
     ended = search(
         evaluator,
         policy,
@@ -149,6 +154,8 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
         iterations=config.iterations,
         gradient_tolerance=0.0,
         patience=None,
+        checkpoint=kept.keep,
+        resume=before,
     ).or_interrupt()
     w = np.asarray(ended.w)
     board = {"features": config.features, "height": config.height, "width": config.width}

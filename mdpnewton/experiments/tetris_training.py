@@ -16,6 +16,7 @@ from mdpnewton.experiments.learning_curves import (
 )
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
+from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.methods import names
 from mdpnewton.report.figures import look, new_figure
@@ -91,7 +92,12 @@ def trained(settings: dict[str, Any], seed: int, method: str, number: int) -> di
     if config.minutes > 0:
         limit = {"minutes": config.minutes}
     training = train_tetris(
-        _policy(config), method=method, seed=seed, threads=config.threads, **limit
+        _policy(config),
+        method=method,
+        seed=seed,
+        threads=config.threads,
+        checkpoint=job_checkpoint(),
+        **limit,
     )
     if training.interrupted:
         raise KeyboardInterrupt

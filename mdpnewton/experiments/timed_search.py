@@ -1,14 +1,16 @@
 """A search on an exact objective that also records the time."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
 
-from mdpnewton.evaluation import Evaluator
-from mdpnewton.loop import Record, search
+from mdpnewton.evaluation import Evaluator, State
+from mdpnewton.jobs import job_checkpoint
+from mdpnewton.loop import Record, SearchResult, search
 from mdpnewton.methods import Method
 from mdpnewton.policies import Policy
 from mdpnewton.steps import StepRule
@@ -52,16 +54,19 @@ def timed_search(
         iterations: Maximum number of iterations.
         warm: Whether to run some iterations first, so that compilation is not timed.
     """
-    values, seconds, refused = [], [], False
+    kept = job_checkpoint()
+    before = kept.load()
+    seconds: list[float] = [] if before is None else list(before["seconds"])
+    spent = seconds[-1] if seconds else 0.0
 
     def after(record: Record, w: PyTree) -> bool:
-        nonlocal refused
-        refused = not record.step.accepted
-        values.append(record.objective)
-        seconds.append(time.process_time() - began)
-        return refused
+        seconds.append(spent + time.process_time() - began)
+        return not record.step.accepted
 
-    def once(limit: int, callback: Any) -> Any:
+    def keep(state: Callable[[], State]) -> None:
+        kept.keep(lambda: {"search": state(), "seconds": seconds})
+
+    def once(limit: int, **more: Any) -> SearchResult:
         return search(
             evaluator,
             policy,
@@ -71,11 +76,14 @@ def timed_search(
             iterations=limit,
             gradient_tolerance=0.0,
             patience=None,
-            callback=callback,
+            **more,
         ).or_interrupt()
 
     if warm:
-        once(2, None)
+        once(2)
     began = time.process_time()
-    found = once(iterations, after)
+    resume = None if before is None else before["search"]
+    found = once(iterations, callback=after, checkpoint=keep, resume=resume)
+    values = [record.objective for record in found.history]
+    refused = bool(found.history) and not found.history[-1].step.accepted
     return Way(np.array([*values, found.objective]), np.array([0.0, *seconds]), found.w, refused)

@@ -2,12 +2,12 @@
 
 import json
 import os
-import platform
 import secrets
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from mdpnewton.files.machine import made_with
 
 
 def write_run(
@@ -31,9 +31,7 @@ def write_run(
     prepare(folder)
     contents: dict[str, Any] = {"results.json": results}
     if config is not None:
-        libraries = {name: version(name) for name in ("jax", "equinox", "numpy", "scipy")}
-        about = {**config, "python": platform.python_version(), "libraries": libraries}
-        contents = {"config.json": about, **contents}
+        contents = {"config.json": {**config, **made_with()}, **contents}
     written = [folder / name for name in contents]
     for path, content in zip(written, contents.values(), strict=True):
         write_whole(path, to_json(content).encode())
@@ -60,11 +58,16 @@ def to_json(content: Any) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, previous: Path | None = None) -> None:
     """The file appears whole or not at all, and survives a loss of power once this returns.
 
     It is written under a name of its own beside the old one, synced, and renamed: two writers
     never share a file, and no link is followed.
+
+    Args:
+        path: The file.
+        content: What it holds.
+        previous: New name of the file that is there now; None to replace it.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -73,6 +76,8 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if previous is not None and path.exists():
+            os.replace(path, previous)
         os.replace(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)

@@ -1,30 +1,19 @@
 """Which run a folder holds: config.json says so from the beginning, and no other may join it."""
 
 import json
-import os
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from mdpnewton.files.folder import sync_folder, to_json, write_whole
 from mdpnewton.files.lock import NAME, locked
+from mdpnewton.files.machine import made_with
 
 CONFIG = "config.json"
 MARK = "results_version"  # part of what a run is; configurations of older versions lack it
-FREE = ("version", "python", "libraries", "machine")  # may differ in one run, with a warning
+WARNED = ("version", "python", "libraries", "machine")  # may differ in one run, with a warning
+FREE = (*WARNED, "cores")  # and that, on which nothing depends
 ELSE = "name another folder with --out, or use --restart, which moves the old run aside"
-LIBRARIES = ("jax", "jaxlib", "equinox", "numpy", "scipy")
-
-
-def made_with() -> dict[str, Any]:
-    """What the last bits of a result may depend on beside the settings."""
-    return {
-        "python": platform.python_version(),
-        "libraries": {name: version(name) for name in LIBRARIES},
-        "machine": {"cpu": _cpu(), "x64": os.environ.get("JAX_ENABLE_X64", "1")},
-    }
 
 
 def begin_run(folder: Path, about: Mapping[str, Any]) -> str:
@@ -53,7 +42,7 @@ def recognised(folder: Path, about: Mapping[str, Any]) -> str:
         told = _difference(name, before.get(name), about.get(name))
         if told:
             raise ValueError(f"{folder}: holds a run with {told}; {ELSE}")
-    changed = [name for name in FREE if name in before and before[name] != now.get(name)]
+    changed = [name for name in WARNED if name in before and before[name] != now.get(name)]
     told = ", ".join(_difference(name, before[name], now.get(name)) for name in changed)
     return told and f"{folder}: this run began with {told}; its last bits may depend on that"
 
@@ -113,15 +102,3 @@ def _difference(name: str, before: Any, now: Any) -> str:
             if before.get(key) != now.get(key):
                 return _difference(key, before.get(key), now.get(key))
     return f"{name.replace('_', ' ')} {json.dumps(before)}, not {json.dumps(now)}"
-
-
-def _cpu() -> str:
-    """The model of the processor and the vector units that results depend on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    about = [line.partition(":") for line in reversed(lines)]  # the first processor wins
-    found = {name.strip(): value.strip() for name, _, value in about}
-    units = [unit for unit in ("fma", "avx2", "avx512f") if unit in found.get("flags", "").split()]
-    return " ".join([found.get("model name", platform.machine()), *units])

@@ -3,6 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
+from mdpnewton.files.folder import write_whole
 from mdpnewton.files.pomdp_text import format_pomdp, parse_pomdp
 from mdpnewton.models.pomdp import FinitePOMDP
 
@@ -22,13 +23,18 @@ def load_pomdp(path: Path | str) -> FinitePOMDP:
         ValueError: The file is missing, or it is wrong: then the error is a `POMDPError` that
             gives line and column.
     """
+    return parse_pomdp(*pomdp_source(path))
+
+
+def pomdp_source(path: Path | str) -> tuple[str, str]:
+    """The text of a .pomdp file, or of a problem of the package, and its name for errors."""
     path = Path(path)
     if path.is_file():
         # Old files have comments in other encodings; outside comments only ASCII is accepted.
-        return parse_pomdp(path.read_bytes().decode("utf-8", errors="replace"), str(path))
+        return path.read_bytes().decode("utf-8", errors="replace"), str(path)
     if str(path) in shipped():
         resource = files("mdpnewton.files") / "problems" / f"{path}{SUFFIX}"
-        return parse_pomdp(resource.read_text(encoding="utf-8"), resource.name)
+        return resource.read_text(encoding="utf-8"), resource.name
     raise ValueError(
         f"{path}: there is no such file; give a {SUFFIX} file or one of {', '.join(shipped())}"
     )
@@ -39,4 +45,4 @@ def save_pomdp(path: Path | str, pomdp: FinitePOMDP, comment: str = "") -> None:
     path, text = Path(path), format_pomdp(pomdp, comment)
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text.encode())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdpnewton.files.folder import write_whole
+from mdpnewton.files.machine import made_with
 from mdpnewton.version import __version__
 
 FORMAT = 2  # version of the file format; raised when old files can no longer be read
@@ -18,7 +19,7 @@ ARRAY = "$array"  # key in the description that refers to an array by its name i
 KINDS = "biufc"  # types of arrays that need no pickle: booleans and numbers
 
 
-def save_state(path: Path, state: Mapping[str, Any]) -> None:
+def save_state(path: Path, state: Mapping[str, Any], *, two: bool = False) -> None:
     """Write plain data to a file that appears whole or not at all.
 
     The archive contains the arrays, `about` (JSON in which a reference stands for each array) and
@@ -27,15 +28,43 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
     Args:
         path: File to write.
         state: Dictionaries with text keys, lists, numbers, strings, None and arrays of numbers.
+        two: Whether the file that was there before is kept as `previous_of(path)`.
     """
     arrays: dict[str, np.ndarray] = {}
     description = _described(state, "", arrays)
-    about = {"format": FORMAT, "version": __version__, "state": description}
+    about = {"format": FORMAT, "version": __version__, "made_with": made_with()}
+    about["state"] = description
     members = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays}
     members["digest"] = np.frombuffer(_digest(members).encode(), np.uint8)
     content = io.BytesIO()
     np.savez(content, **members)  # type: ignore[arg-type]
-    write_whole(path, content.getvalue())
+    write_whole(path, content.getvalue(), previous_of(path) if two else None)
+
+
+def previous_of(path: Path) -> Path:
+    """Where the state before the last one is kept."""
+    return path.with_name(f"{path.stem}.previous{path.suffix}")
+
+
+def load_newest(path: Path) -> dict[str, Any] | None:
+    """The newest of the two states that are kept; None if there is none.
+
+    A process that dies between the renaming of the old one and of the new one leaves the old one.
+
+    Raises:
+        ValueError: The file is damaged; the text says whether the one before it is there.
+    """
+    before = previous_of(path)
+    if not path.is_file():
+        return load_state(before) if before.is_file() else None
+    try:
+        return load_state(path)
+    except ValueError as error:
+        if "damaged" in str(error) and before.is_file():
+            raise ValueError(
+                f"{path}: is damaged; move it away, and the same command goes on from {before.name}"
+            ) from None
+        raise
 
 
 def load_state(path: Path) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Lists of jobs, who does them and what is done already; what a job computes is for others."""
 
+from mdpnewton.jobs.checkpoint import Checkpoint, job_checkpoint
 from mdpnewton.jobs.job import Job, gathered
 from mdpnewton.jobs.processes import Here, Processes, WorkerDiedError
 from mdpnewton.jobs.store import JobFolder, NotAllDoneError, Progress, Survey
 
 __all__ = [
+    "Checkpoint",
     "Here",
     "Job",
     "JobFolder",
@@ -14,4 +16,5 @@ __all__ = [
     "Survey",
     "WorkerDiedError",
     "gathered",
+    "job_checkpoint",
 ]

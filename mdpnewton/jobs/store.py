@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mdpnewton.files.folder import prepare, write_whole
 from mdpnewton.files.states import load_state, save_state
+from mdpnewton.jobs.checkpoint import Checkpoint, kept_in
 from mdpnewton.jobs.job import Job, Results, Work, gathered
 from mdpnewton.jobs.processes import Executor, WorkerDiedError
 
@@ -94,6 +95,11 @@ class JobFolder:
             )
         return state
 
+    def checkpoint(self, job: Job) -> Checkpoint:
+        """Where a long job keeps its state until it is done."""
+        path = self.folder / FOLDER / f"{job.name}.checkpoint.npz"
+        return Checkpoint(path, {"digest": job.digest})
+
     def is_done(self, job: Job) -> bool:
         """Whether the job has its file, without reading it."""
         return self.path(job).is_file()
@@ -103,6 +109,7 @@ class JobFolder:
         state = {"digest": job.digest, "name": job.name, "result": result, "seconds": seconds}
         save_state(self.path(job), state)
         self._note(job).unlink(missing_ok=True)
+        self.checkpoint(job).remove()
 
     def failure(self, job: Job) -> str:
         """Why the job failed when it was last tried; empty if it did not."""
@@ -111,10 +118,14 @@ class JobFolder:
         except FileNotFoundError:
             return ""
 
-    def survey(self, work: Work) -> "Survey":
+    def survey(self, work: Work, *, read: bool = True) -> "Survey":
         """What is done and what is left, without doing anything.
 
         Jobs that depend on the results of others are listed once those are done.
+
+        Args:
+            work: The work that asks for jobs.
+            read: Whether to read what is done; False stops at the first list of jobs.
         """
         done: list[Job] = []
         left: list[Job] = []
@@ -122,7 +133,7 @@ class JobFolder:
         def listed(jobs: Sequence[Job]) -> Results:
             done.extend(job for job in jobs if self.is_done(job))
             left.extend(job for job in jobs if not self.is_done(job))
-            if left:
+            if left or not read:
                 raise NotAllDoneError
             return {job.name: self.found(job) for job in jobs}
 
@@ -161,6 +172,9 @@ class JobFolder:
             raise ValueError("`finished(jobs=...)` needs jobs with names of their own.")
         prepare(self.folder / FOLDER)
         found = {job.name: self.found(job) for job in jobs if self.is_done(job)}
+        for job in jobs:
+            if job.name in found:
+                self.checkpoint(job).remove()  # its process may have died before it did
         before, began = len(found), time.monotonic()
         report(Progress(before, len(jobs), "", None))
         left = [job for job in jobs if job.name not in found]
@@ -169,7 +183,7 @@ class JobFolder:
         while waiting or under_way:
             while waiting and len(under_way) < workers and not stopping():
                 job = waiting.pop()
-                under_way[executor.submit(do_job, job)] = job
+                under_way[executor.submit(do_job, job, str(self.checkpoint(job).path))] = job
             if not under_way:
                 raise KeyboardInterrupt
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
@@ -192,10 +206,18 @@ class JobFolder:
         return found
 
 
-def do_job(job: Job) -> tuple[Any, float]:
-    """Do a job; this is what is handed to executors. The second is how many seconds it took."""
+def do_job(job: Job, checkpoint: str | None = None) -> tuple[Any, float]:
+    """Do a job; this is what is handed to executors. The second is how many seconds it took.
+
+    Args:
+        job: The job.
+        checkpoint: File for its checkpoint. Where the folder of that file is not, on another
+            machine, the job keeps none.
+    """
     began = time.monotonic()
-    return job.do(), time.monotonic() - began
+    reachable = checkpoint is not None and Path(checkpoint).parent.is_dir()
+    with kept_in(Checkpoint(checkpoint if reachable else None, {"digest": job.digest})):
+        return job.do(), time.monotonic() - began
 
 
 def _raise_failures(failed: Mapping[str, Exception], total: int) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
 from mdpnewton.domains.arm import Arm
-from mdpnewton.report.figures import figure_style
+from mdpnewton.report.figures import figure_style, save_figure
 from mdpnewton.report.training import save_animation
 
 POSES, FRAMES, LAST = 12, 60, 8  # per picture; per film; how often the last frame is repeated
@@ -53,7 +53,7 @@ def arm_picture(path: str | Path, arm: Arm, states: ArrayLike, target: ArrayLike
             Line2D([], [], **_dashes(), label="target"),
         ]
         _add_legend(axis, handles)
-        figure.savefig(path, dpi=200)
+        save_figure(path, figure, 200)
 
 
 def arm_film(

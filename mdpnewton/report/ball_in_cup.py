@@ -7,7 +7,7 @@ import numpy as np
 
 from mdpnewton.domains.ball_in_cup import BallInCup
 from mdpnewton.domains.ball_in_cup.pictures import Camera
-from mdpnewton.report.figures import figure_style, new_figure
+from mdpnewton.report.figures import figure_style, new_figure, save_figure
 from mdpnewton.report.training import save_animation
 
 STRIP = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.49)  # s: most happens around 0.7
@@ -46,5 +46,5 @@ def save_attempts(strip: Path, film: Path, attempts: Mapping[str, np.ndarray]) -
             axis.set_title(f"{name}: {'caught' if caught else 'missed'}", loc="left", pad=3)
             for column, t in enumerate(STRIP):
                 axis.text(PIXELS * column + 8, 24, f"{t:.1f} s", fontsize=8)
-        figure.savefig(strip, dpi=160)
+        save_figure(strip, figure, 160)
     save_animation(film, frames, round(2000 * FILM))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdpnewton.checks import required
+from mdpnewton.files.folder import write_whole
 from mdpnewton.methods import row_named
 
 if TYPE_CHECKING:
@@ -81,3 +83,10 @@ def rendered(figures: Mapping[str, Figure]) -> dict[str, bytes]:
                 figure.savefig(content, format=ending, **options)
                 found[f"{name}.{ending}"] = content.getvalue()
     return found
+
+
+def save_figure(path: str | Path, figure: Figure, dpi: int) -> None:
+    """Write a figure in the format that the file's name ends with, whole or not at all."""
+    content, path = io.BytesIO(), Path(path)
+    figure.savefig(content, format=path.suffix.removeprefix(".") or "png", dpi=dpi)
+    write_whole(path, content.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdpnewton.checks import required
+from mdpnewton.files.folder import write_whole
 from mdpnewton.report.figures import look, new_figure
 
 if TYPE_CHECKING:
@@ -79,6 +81,14 @@ def save_animation(path: Path, frames: list[np.ndarray], milliseconds: int = 60)
     image = required("PIL.Image", "an animation")
     pictures = [image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
     small = [picture.quantize(64) for picture in pictures]
+    content = io.BytesIO()
     small[0].save(
-        path, save_all=True, append_images=small[1:], duration=milliseconds, loop=0, optimize=True
+        content,
+        "GIF",
+        save_all=True,
+        append_images=small[1:],
+        duration=milliseconds,
+        loop=0,
+        optimize=True,
     )
+    write_whole(path, content.getvalue())

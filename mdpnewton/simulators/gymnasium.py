@@ -68,30 +68,34 @@ class GymnasiumSimulator:
     ) -> Trajectories:
         """See `Simulator`."""
         length = check_play(self, episodes, first, horizon)
-        width = min(self.copies, episodes)
-        while len(self._environments) < width:
+        while len(self._environments) < min(self.copies, episodes):
             self._environments.append(self._make())
         played: list[_Episode] = []
-        for begin in range(first, first + episodes, width):
-            numbers = jnp.arange(begin, begin + width)
-            keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(numbers)
+        for begin in range(first, first + episodes, self.copies):
+            # The policy always answers `copies` observations, some of them zeros, and an episode
+            # has its own row among them: the last bits may depend on both.
+            numbers = np.roll(np.arange(begin, begin + self.copies), begin % self.copies)
+            keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.asarray(numbers))
             seeds = np.asarray(jax.vmap(lambda k: jax.random.bits(k, dtype=jnp.uint32))(keys))
-            group = [
-                _Episode(environment, int(seed >> 1), self)
-                for environment, seed in zip(self._environments, seeds, strict=False)
+            rows = [
+                n % self.copies for n in range(begin, min(begin + self.copies, first + episodes))
             ]
-            for one in group[first + episodes - begin :]:
-                one.over = True  # beyond the number of episodes to play
+            group = {
+                row: _Episode(environment, int(seeds[row] >> 1), self)
+                for environment, row in zip(self._environments, rows, strict=False)
+            }
+            seen = np.zeros((self.copies, *group[rows[0]].seen.shape))
             for time in range(length):
-                running = [n for n, one in enumerate(group) if not one.over]
+                running = [row for row in rows if not group[row].over]
                 if not running:
                     break
-                seen = np.stack([one.seen for one in group])
+                for n in running:
+                    seen[n] = group[n].seen
                 chosen, log_probs = _act(policy, w, seen, keys, np.asarray(time), greedy)
                 actions, logs = np.asarray(chosen), np.asarray(log_probs)
                 for n in running:
                     group[n].step(actions[n], logs[n], last=time == length - 1)
-            played += group[: first + episodes - begin]
+            played += group.values()
         return _trajectories(played)
 
     def frames(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> list[np.ndarray]:

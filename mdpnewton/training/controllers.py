@@ -18,19 +18,18 @@ import optax
 from jaxtyping import Array, PyTree
 
 from mdpnewton.checks import instance, number, refuse, whole
-from mdpnewton.evaluators import ControllerEvaluator, FiniteEvaluator
+from mdpnewton.evaluators import ControllerEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
-from mdpnewton.loop import search
-from mdpnewton.methods import Precondition, method_for, names
+from mdpnewton.jobs import Checkpoint
+from mdpnewton.methods import method_for, names
 from mdpnewton.methods.rows import RowMethod
-from mdpnewton.models.pomdp import FinitePOMDP
-from mdpnewton.models.pomdp.product import product_mdp
+from mdpnewton.plain import arrays_of, with_arrays
 from mdpnewton.policies import FiniteStateController
-from mdpnewton.steps import Armijo
+from mdpnewton.stopping import polite, stop_here
+from mdpnewton.training.one_by_one import one_by_one
 
 CHUNK = 20  # number of iterations between two readings of the clock
 ARMIJO, SHORTEST = 1e-4, 1e-10
-SCORES = 1e8  # largest number of entries of a table of scores
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,7 @@ class State(NamedTuple):
     memory: Any
 
 
+@polite()
 def search_controllers(
     evaluator: ControllerEvaluator,
     policy: FiniteStateController,
@@ -86,6 +86,7 @@ def search_controllers(
     learning_rate: float = 0.1,
     tolerance: float = 0.0,
     progress: Callable[[int, int, float], object] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Restarts:
     """Search from many starts at once, each with its own line search.
 
@@ -105,6 +106,7 @@ def search_controllers(
         tolerance: The search stops when no start has risen by this share in the last 20 iterations.
         progress: Function that is called with the number of iterations done, their total and the
             best objective. Methods that search one start after the other count starts instead.
+        checkpoint: Keeps the state of the search, from which the same call goes on after a kill.
     """
     _check(evaluator, policy, starts)
     call = "search_controllers"
@@ -112,16 +114,23 @@ def search_controllers(
     number(call, "margin", margin, least=0)
     number(call, "learning_rate", learning_rate, above=0)
     number(call, "tolerance", tolerance, least=0)
+    kept = Checkpoint(None) if checkpoint is None else checkpoint
     if method not in names("controller"):
-        return _one_by_one(evaluator, policy, starts, method, iterations, progress)
+        way = one_by_one(evaluator.pomdp, policy, starts, method, iterations, progress, kept)
+        return Restarts(policy, method, *way)
     rules = _Rules(method_for(method, "controller"), margin, learning_rate)
     began = process_time()
     with evaluator.chain.threads(policy.nodes):
         state = jax.block_until_ready(_begun(evaluator.chain, policy, starts, rules))
     found = [np.asarray(state.closed.objective)]
     seconds, interrupted, worst = [process_time() - began], False, 0.0
+    if (before := kept.load()) is not None:
+        state = with_arrays(call, "checkpoint", state, before["state"])
+        found, seconds, worst = list(before["found"]), before["seconds"], before["residual"]
+        began -= seconds[-1]
     try:
         while len(found) <= iterations:
+            stop_here()
             count = min(CHUNK, iterations + 1 - len(found))
             with evaluator.chain.threads(policy.nodes):
                 state, risen, residual = jax.block_until_ready(
@@ -137,11 +146,21 @@ def search_controllers(
                 progress(len(found) - 1, iterations, float(rows[-1].max()))
             if (gained <= tolerance * np.abs(rows[-1])).all() and rules.rows.pace != "adam":
                 break
+            kept.keep(partial(_state, state, found, seconds, worst))
     except KeyboardInterrupt:
         interrupted = True
     return Restarts(
         policy, method, state.w, np.stack(found, axis=1), np.array(seconds), worst, interrupted
     )
+
+
+def _state(state: State, found: list[Any], seconds: list[float], worst: float) -> dict[str, Any]:
+    return {
+        "state": arrays_of(state),
+        "found": np.stack(found),
+        "seconds": seconds,
+        "residual": worst,
+    }
 
 
 def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
@@ -238,63 +257,3 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     old = State(state.w, here, state.size, memory)
     chosen: State = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)
     return chosen
-
-
-def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Any:
-    made = method_for(method, "exact")
-    if isinstance(made, Precondition) and made.curvature == "hessian":
-        product = product_mdp(pomdp, nodes)  # it knows grad V in every state
-        entries = product.reward.size * size
-        if entries > SCORES:
-            raise ValueError(
-                f"{method} needs the score of every pair of the product chain, {entries:.1e} "
-                f"numbers here and {SCORES:.0e} at most; use fewer nodes, or second_gauss_newton"
-            )
-        return FiniteEvaluator(product)
-    return ControllerEvaluator(pomdp, max(0.0, -float(np.min(pomdp.reward))))
-
-
-def _one_by_one(
-    evaluator: ControllerEvaluator,
-    policy: FiniteStateController,
-    starts: PyTree,
-    method: str,
-    iterations: int,
-    progress: Callable[[int, int, float], object] | None,
-) -> Restarts:
-    if method not in names("exact"):
-        known = ", ".join(dict.fromkeys((*names("controller"), *names("exact"))))
-        raise ValueError(f"there is no method {method!r}; choose one of {known}.")
-    leaves = jax.tree.leaves(starts)
-    count, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
-    seen = _evaluator_for(evaluator.pomdp, policy.nodes, size, method)
-    curves, ends, clocks = [], [], []
-    interrupted, best = False, -np.inf
-    for i in range(count):
-        began = process_time()
-        way: list[float] = []
-        clock: list[float] = []
-
-        def after(record: Any, w: PyTree, way: Any = way, clock: Any = clock) -> None:
-            way.append(record.objective)
-            clock.append(process_time() - began)  # noqa: B023
-
-        w = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
-        found = search(
-            seen, policy, w, method, Armijo(initial="twice"), iterations=iterations, callback=after
-        )
-        way.append(found.objective)
-        clock = [0.0, *clock]
-        curves.append(way + [found.objective] * (iterations + 1 - len(way)))
-        clocks.append(clock + [clock[-1]] * (iterations + 1 - len(clock)))
-        ends.append(found.w)
-        best = max(best, found.objective)
-        if progress is not None:
-            progress(i + 1, count, best)
-        if found.status == "interrupted":
-            interrupted = True
-            break
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
-    return Restarts(
-        policy, method, stacked, np.array(curves), np.sum(clocks, axis=0), 0.0, interrupted
-    )

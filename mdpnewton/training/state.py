@@ -11,7 +11,7 @@ from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluation import State
 from mdpnewton.evaluators import ActorCritic, LinearCritic
 from mdpnewton.loop import Record
-from mdpnewton.plain import arrays_of, entries, reals, sequence, with_arrays
+from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy, RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
@@ -29,6 +29,7 @@ PARTS = (
     "w",
     "recent",
     "evaluator",
+    "history",
 )
 
 
@@ -65,7 +66,7 @@ class Training:
         evaluator: Evaluator, which holds the batches and the critic.
         recent: The last points, each with a lower bound of its return.
         iteration: Number of iterations done.
-        history: One entry per iteration since the training began or was restored.
+        history: One entry per iteration.
         status: Why the training stopped.
     """
 
@@ -96,7 +97,7 @@ class Training:
         return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
 
     def state(self) -> State:
-        """All that is needed to continue, as plain data. The history is not included."""
+        """All that is needed to continue, and the history, as plain data."""
         return {
             "environment": self.environment,
             "method": self.method,
@@ -109,6 +110,7 @@ class Training:
             "w": arrays_of(self.w),
             "recent": [{"bound": bound, "w": arrays_of(w)} for bound, w in self.recent],
             "evaluator": self.evaluator.state(),
+            "history": [fields_of(one) for one in self.history],
         }
 
     @classmethod
@@ -184,4 +186,5 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
         evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
         recent,
         whole(call, "iteration", parts["iteration"]),
+        [rebuilt(call, Progress, one) for one in sequence(call, "history", parts["history"])],
     )

@@ -200,6 +200,13 @@ class SurvivalEvaluator(Evaluator):
         self._adapted, self.held = self._before, known
         return known
 
+    def again(
+        self, key: Any, policy: AfterstatePolicy, w: Float[Array, " n"]
+    ) -> AccumulatedMatrices:
+        """What is held."""
+        assert self.held is not None
+        return self.held
+
     def objective(self, key: Any, policy: AfterstatePolicy, w: Float[Array, " n"]) -> float:
         """Mean lines of other games on the board of the last evaluation."""
         last = self._adapted

@@ -5,7 +5,7 @@ Not the paper's algorithm, which is `mdpnewton run tetris`. See docs/tetris.md f
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,11 @@ from mdpnewton.checks import choice, number, whole
 from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
 from mdpnewton.domains.tetris.rules import Survival
 from mdpnewton.domains.tetris.simulate import estimate
+from mdpnewton.evaluation import State
+from mdpnewton.jobs import Checkpoint
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Settings, method_for, names
+from mdpnewton.plain import entries, fields_of, rebuilt, sequence
 from mdpnewton.solve import SolveReport
 from mdpnewton.steps import KeepUnlessLost, KLSchedule, Step
 from mdpnewton.training.survival import Clock, Schedule, Seen, SurvivalEvaluator, board_of
@@ -95,6 +98,7 @@ def train_tetris(
     threads: int | None = None,
     schedule: Schedule | None = None,
     callback: Callable[[Iteration], object] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> TetrisTraining:
     """Search for weights, for so many minutes or iterations.
 
@@ -109,6 +113,8 @@ def train_tetris(
         threads: Maximum number of threads.
         schedule: The numbers of the search.
         callback: Called after each iteration.
+        checkpoint: Keeps the state of the training, from which the same call goes on after a kill.
+            The time before counts, and with `iterations` the same bits come out.
     """
     choice("train_tetris", "method", method, names("tetris"))
     if (minutes is None) == (iterations is None):
@@ -122,9 +128,15 @@ def train_tetris(
     w = soft_start(policy) if start is None else np.asarray(start, float)
     stages = numbers.stages(policy.height) if start is None else ((1.0, policy.height),)
     estimate(w, Survival(), games=1, **board_of(policy))  # compiles, before the clock runs
-    clock = Clock(minutes, iterations)
+    kept = Checkpoint(None) if checkpoint is None else checkpoint
+    before = kept.load()
+    clock = Clock(minutes, iterations, spent=0.0 if before is None else before["spent"])
     evaluator = SurvivalEvaluator(numbers, stages, clock, threads=threads)
-    training = TetrisTraining(policy, w, w, evaluator=evaluator)
+    training = TetrisTraining(policy, w, w)
+    if before is not None:
+        evaluator = evaluator.restored(before["search"]["evaluator"])
+        training = _restored(before["training"], training, evaluator)
+    training.evaluator = evaluator
     key = jax.random.key(seed)
 
     def evaluated(w: np.ndarray, kept: bool) -> None:
@@ -145,9 +157,20 @@ def train_tetris(
             callback(training.history[-1])
         return clock.done(record.iteration + 1) >= 1
 
+    def keep(state: Callable[[], State]) -> None:
+        kept.keep(
+            lambda: {
+                "search": state(),
+                "training": _state(training),
+                "spent": clock.seconds(),
+            }
+        )
+
     try:
-        known = evaluator.evaluate(jax.random.fold_in(key, 0), policy, jnp.asarray(w))
-        evaluated(w, True)
+        known = None
+        if before is None:
+            known = evaluator.evaluate(jax.random.fold_in(key, 0), policy, jnp.asarray(w))
+            evaluated(w, True)
         ended = search(
             evaluator,
             policy,
@@ -160,6 +183,8 @@ def train_tetris(
             patience=None,
             callback=after,
             evaluation=known,
+            checkpoint=keep,
+            resume=None if before is None else before["search"],
         )
         training.interrupted = ended.status == "interrupted"
     except KeyboardInterrupt:  # in the first games
@@ -182,4 +207,36 @@ def _iteration(record: Record, training: TetrisTraining) -> Iteration:
         previous is None or not previous.undone,
         step.divergence if step.size > 0 else 0.0,
         record.report,
+    )
+
+
+def _state(training: TetrisTraining) -> State:
+    """What the search does not know of a training, as plain data; see `_restored`."""
+    assert training.previous is not None
+    return {
+        "previous": fields_of(training.previous),
+        "w": training.w,
+        "average": training.average,
+        "total": training.total,
+        "count": training.count,
+        "seconds": training.seconds,
+        "history": [fields_of(one) for one in training.history],
+    }
+
+
+def _restored(state: State, fresh: TetrisTraining, evaluator: SurvivalEvaluator) -> TetrisTraining:
+    call = "train_tetris(checkpoint=...)"
+    names = ("previous", "w", "average", "total", "count", "seconds", "history")
+    previous, w, average, total, count, seconds, history = entries(call, state, *names)
+    iterations = [rebuilt(call, Iteration, one) for one in sequence(call, "history", history)]
+    return replace(
+        fresh,
+        w=np.asarray(w),
+        average=np.asarray(average),
+        total=np.asarray(total),
+        count=whole(call, "count", count),
+        seconds=float(seconds),
+        history=iterations,
+        seen=evaluator.seen,
+        previous=rebuilt(call, Step, previous),
     )

@@ -143,6 +143,7 @@ def proceed(
         stop = callback is not None and callback(training) is True
         return stop or (transitions is not None and evaluator.memory.transitions >= transitions)
 
+    known = evaluator.again(None, training.policy, training.w) if training.iteration else None
     result = search(
         evaluator,
         training.policy,
@@ -154,7 +155,7 @@ def proceed(
         gradient_tolerance=-1.0,  # a batch without any reward has no gradient but is not the end
         patience=None,
         callback=after,
-        evaluation=evaluator.again(training.policy, training.w) if training.iteration else None,
+        evaluation=known,
         first=training.iteration,
     )
     training.w, training.status = result.w, result.status

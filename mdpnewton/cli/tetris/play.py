@@ -23,7 +23,7 @@ class Options:
         policy: Greedy takes the best placement of a piece, gibbs draws one.
         seed: Random seed.
         games: Number of games.
-        threads: Number of games at once (default: all processors).
+        workers: Number of games at once (default: all processors).
         cap: Maximum number of pieces per game.
     """
 
@@ -34,7 +34,7 @@ class Options:
     policy: Literal["greedy", "gibbs"] = "greedy"
     seed: int = flag(0, least=0)
     games: int = flag(1000, least=1)
-    threads: int | None = flag(None, least=1)
+    workers: int | None = flag(None, least=1)
     cap: int = flag(10_000_000, least=1)
 
 
@@ -58,7 +58,7 @@ def _played(options: Options, weights: Any, features: str, progress: Progress) -
             games=options.games,
             policy=options.policy,
             seed=options.seed,
-            threads=options.threads,
+            threads=options.workers,
             cap=options.cap,
         )
         begin = time.process_time()

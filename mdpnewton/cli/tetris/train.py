@@ -8,6 +8,7 @@ from typing import Any, Literal
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.tables import method_names
+from mdpnewton.version import RESULTS, __version__
 
 FINAL_GAMES = 1000
 FINAL_PIECES = 100_000_000  # in the last games: fewer of them where they are long
@@ -26,7 +27,9 @@ class Options:
         method: Method of the search: one that `mdpnewton list methods` shows for `tetris`.
         start: Weights to go on from, as those of another board.
         seed: Random seed.
-        threads: Number of games at once (default: all processors).
+        workers: Number of games at once (default: all processors). The numbers do not depend
+            on it.
+        restart: Move the training that is in the folder aside and begin a new one.
     """
 
     features: Literal["bi", "dt"] = "bi"
@@ -37,7 +40,8 @@ class Options:
     method: str = flag("second_gauss_newton", known=partial(method_names, "tetris"))
     start: Path | None = flag(None, metavar="FILE.json")
     seed: int = flag(0, least=0)
-    threads: int | None = flag(None, least=1)
+    workers: int | None = flag(None, least=1)
+    restart: bool = False
 
 
 def _plan(options: Options, folder: Path) -> Plan:
@@ -45,6 +49,7 @@ def _plan(options: Options, folder: Path) -> Plan:
         raise ValueError("--minutes and --iterations: give one of them")
     from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
     from mdpnewton.domains.tetris.simulate import checked_weights
+    from mdpnewton.files.identity import MARK
     from mdpnewton.files.weights import load_weights
 
     policy = AfterstatePolicy(options.features, options.height, options.width)
@@ -56,12 +61,19 @@ def _plan(options: Options, folder: Path) -> Plan:
     minutes = 1.0 if options.minutes is None and options.iterations is None else options.minutes
     about = {
         "command": "tetris train",
+        "features": options.features,
+        "height": options.height,
+        "width": options.width,
+        "method": options.method,
+        "start": None if start is None else [float(weight) for weight in start],
         "minutes": minutes,
         "iterations": options.iterations,
         "seed": options.seed,
+        "version": __version__,
+        MARK: RESULTS,
     }
     run = partial(_trained, options, policy, start, minutes, folder)
-    return Plan(run, title="tetris", about=about)
+    return Plan(run, title="tetris", about=about, resumes=True, restart=options.restart)
 
 
 def _trained(
@@ -75,6 +87,7 @@ def _trained(
     import numpy as np
 
     from mdpnewton.files.folder import to_json, write_whole
+    from mdpnewton.jobs import Checkpoint
     from mdpnewton.training.tetris import Iteration, train_tetris
 
     progress(0, 1, "compiling, if it is the first time")
@@ -91,8 +104,9 @@ def _trained(
         method=options.method,
         start=None if start is None else np.asarray(start),
         seed=options.seed,
-        threads=options.threads,
+        threads=options.workers,
         callback=show,
+        checkpoint=Checkpoint(folder / "training.npz"),
     )
     weights = found.average.tolist()
     saved = {"features": options.features, "weights": weights, "width": options.width}
@@ -135,7 +149,7 @@ def _played(options: Options, weights: Any, found: Any, progress: Progress) -> d
         width=options.width,
         games=games,
         seed=options.seed + 10_000,
-        threads=options.threads,
+        threads=options.workers,
     )
     return {
         "mean": done.mean,

@@ -1,17 +1,19 @@
 """Tetris as an evaluator of the library: matrices that the kernel accumulates."""
 
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mdpnewton.checks import choice
+from mdpnewton.checks import choice, whole
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.tetris.rules import Estimate, RecurrentBoard, Rule
 from mdpnewton.domains.tetris.simulate import CAP, estimate, play
-from mdpnewton.evaluation import AccumulatedMatrices, Evaluator
+from mdpnewton.evaluation import AccumulatedMatrices, Evaluator, State
+from mdpnewton.plain import entries
 
 
 class TetrisEvaluator(Evaluator):
@@ -69,6 +71,18 @@ class TetrisEvaluator(Evaluator):
         self.pieces += int(found.pieces.sum())
         self.capped += int(found.capped.sum())
         return found.mean
+
+    def state(self) -> State:
+        """How many pieces were played, and how many games were capped."""
+        return {"pieces": self.pieces, "capped": self.capped}
+
+    def restored(self, state: State) -> Self:
+        """See `Evaluator`."""
+        call, found = "TetrisEvaluator.restored", copy(self)
+        pieces, capped = entries(call, state, "pieces", "capped")
+        found.pieces = whole(call, "pieces", pieces)
+        found.capped = whole(call, "capped", capped)
+        return found
 
     def _board(self, policy: AfterstatePolicy) -> dict[str, Any]:
         return {
