@@ -72,6 +72,7 @@ from .policies import (
 )
 from .simulators import (
     CompiledSimulator,
+    Distributed,
     FiniteSimulator,
     GymnasiumSimulator,
     SimulationError,
@@ -121,6 +122,7 @@ __all__ = [
     "Spaces",
     "Trajectories",
     "CompiledSimulator",
+    "Distributed",
     "FiniteSimulator",
     "GymnasiumSimulator",
     "SimulationError",

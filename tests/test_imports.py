@@ -14,6 +14,7 @@ PACKAGE = Path(mdpnewton.__file__).parent
 # are unaware of each other.
 LAYERS = (
     {"version", "threads", "checks"},
+    {"executors"},
     {"models", "plain", "forms"},
     {"evaluation", "simulators"},
     {"policies"},
