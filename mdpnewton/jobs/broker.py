@@ -117,10 +117,12 @@ def _connected(
     if modules:
         runtime["py_modules"] = modules
     common = {"runtime_env": runtime, "log_to_driver": False, "configure_logging": False}
-    if ":" in address and not _reachable(address):
-        connection.send(("refused", "there is no Ray head at this address; see `ray status` there"))
-        return
     ray = importlib.import_module("ray")
+    known = _found(ray) if address == "auto" else address
+    if ":" in known and not _reachable(known):  # Ray itself would wait for minutes
+        remedy = "begin one with `ray start --head`, or use 'local', which starts one here"
+        connection.send(("refused", f"there is no Ray head at {known}; {remedy}"))
+        return
     try:
         if address == "local":
             local = {"num_cpus": cpus, "object_store_memory": MEMORY, "include_dashboard": False}
@@ -225,6 +227,15 @@ def _reachable(address: str) -> bool:
             return True
     except (OSError, ValueError, OverflowError):
         return False
+
+
+def _found(ray: Any) -> str:
+    """The address that Ray would take for "auto", if it knows one."""
+    try:
+        address = ray._private.services.canonicalize_bootstrap_address("auto")
+    except Exception:
+        return ""  # connecting says why
+    return address or ""
 
 
 def _cpus(ray: Any) -> int:

@@ -20,7 +20,7 @@ from mdpnewton.jobs.processes import WorkerDiedError
 from mdpnewton.threads import one_thread
 from mdpnewton.version import __version__
 
-START = 180.0  # seconds that a cluster may take to start or to answer
+START = 120.0  # seconds that a cluster may take to start or to answer
 SILENCE = 30.0  # seconds without a word of the broker, which speaks every second
 END = 15.0  # seconds that the end may take
 
@@ -55,7 +55,7 @@ class Cluster:
             modules: Python files and folders of packages that the workers can import.
             environment: Environment variables of the workers, beside those for one thread.
         """
-        call = "Cluster"
+        call, cores = "Cluster", os.cpu_count() or 1
         if not isinstance(address, str) or not address or "://" in address:
             rule = "must be 'auto', 'local' or the address of a head, as 'host:6379'"
             refuse(call, "address", f"{rule}, got {address!r}")
@@ -65,10 +65,10 @@ class Cluster:
             if not (module.is_dir() or (module.suffix == ".py" and module.is_file())):
                 rule = "must be Python files or folders of packages that are there"
                 refuse(call, "modules", f"{rule}, got {module}")
+        self._cpus = cores if workers is None else whole(call, "workers", workers, 1)
         required("ray", "a cluster")
         self.address = address
         self.workers = 1
-        self._cpus = whole(call, "workers", workers or os.cpu_count() or 1, 1)
         self._modules = [str(Path(module).resolve()) for module in modules]
         kept = {name: value for name, value in os.environ.items() if name.startswith("JAX_")}
         kept.pop("JAX_COMPILATION_CACHE_DIR", None)  # a folder of this machine
