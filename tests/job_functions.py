@@ -54,5 +54,6 @@ def normals(seed):
 
 
 def slowly(folder, number, seconds):
+    counted(folder, number)
     time.sleep(seconds)
     return {"number": number, "row": np.sin(np.arange(50) + number)}

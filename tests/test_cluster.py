@@ -80,7 +80,8 @@ def cluster(nodes, shaken):
         yield executor
 
 
-def slow(folder, count, seconds=0.2):
+def slow(folder, count, seconds):
+    folder.mkdir(exist_ok=True)
     each = {"folder": str(folder), "seconds": seconds}
     return [Job(f"slow-{n}", f"{MODULE}:slowly", {**each, "number": n}) for n in range(count)]
 
@@ -169,18 +170,21 @@ def test_a_job_that_kills_its_worker_three_times_is_told(cluster, tmp_path):
 
 
 def test_a_node_dies_in_the_middle_of_jobs(nodes, cluster, tmp_path):
-    jobs, run = slow(tmp_path, 18), JobFolder(tmp_path / "run")
-    alone = JobFolder(tmp_path / "alone").finished(slow(tmp_path, 18, 0.0), Here())
+    jobs, run, other = slow(tmp_path, 9, 1.5), JobFolder(tmp_path / "run"), tmp_path / "alone"
+    alone = JobFolder(other).finished(slow(other, 9, 0.0), Here())
     killer = threading.Thread(target=nodes.tell, args=("kill",))
 
     def report(progress):
-        if progress.done == 5:
+        if progress.done == 3:
             killer.start()
 
     found = run.finished(jobs, cluster, report, workers=3)
     killer.join()
     nodes.tell("add")
     assert same(found, alone)
+    begun = [len(path.read_text()) for path in tmp_path.glob("*.mark")]
+    assert len(begun) == 9
+    assert sum(begun) > 9  # the job of the dead node was done again
 
 
 def test_a_node_dies_in_the_middle_of_plays(nodes, cluster, shaken):

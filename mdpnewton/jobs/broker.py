@@ -23,7 +23,6 @@ CALLS = 500  # per process of a worker; compiled programs take memory maps, whic
 GONE = 15.0  # seconds without a connection to the head
 PROBE = 2.0  # seconds that a connection may take
 MEMORY = 200_000_000  # bytes of a local object store; containers may have little shared memory
-LONGEST = 30  # letters of the temporary folder; paths of sockets are limited to 107
 
 
 class Shared:
@@ -72,6 +71,7 @@ def serve(
     connection: Connection,
     address: str,
     cpus: int,
+    folder: str,
     environment: Mapping[str, str],
     modules: Sequence[str],
 ) -> None:
@@ -81,6 +81,7 @@ def serve(
         connection: Connection to the process that wants the calls made.
         address: "auto", "local" or the address of a head.
         cpus: Number of CPUs of a local cluster.
+        folder: Temporary folder of a local cluster, which is removed.
         environment: Environment variables of the workers.
         modules: Files and folders of the modules that workers can import.
     """
@@ -91,14 +92,11 @@ def serve(
         sys.stderr.flush()
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-        folder = tempfile.mkdtemp(prefix="mn-")
-        if len(folder) > LONGEST:
-            os.rmdir(folder)
-            folder = tempfile.mkdtemp(prefix="mn-", dir="/tmp")
         try:
             _connected(connection, address, cpus, folder, dict(environment), list(modules))
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _connected(

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import queue
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,14 +17,19 @@ from typing import Any, Self
 
 from mdpnewton.checks import refuse, required, whole
 from mdpnewton.executors import ClusterLostError
-from mdpnewton.jobs.broker import TRIES, Shared, serve
-from mdpnewton.jobs.processes import WorkerDiedError
+from mdpnewton.jobs.broker import Shared, serve
+from mdpnewton.jobs.processes import TRIES, WorkerDiedError
 from mdpnewton.threads import one_thread
 from mdpnewton.version import __version__
 
 START = 120.0  # seconds that a cluster may take to start or to answer
 SILENCE = 30.0  # seconds without a word of the broker, which speaks every second
 END = 15.0  # seconds that the end may take
+LONGEST = 30  # letters of a temporary folder; paths of sockets are limited to 107
+ENDED = (
+    "the process that talks to Ray ended; a program must connect below "
+    "`if __name__ == '__main__':`, because that process imports it"
+)
 
 
 class Cluster:
@@ -80,22 +87,26 @@ class Cluster:
         self._lost = ""
         self._closed = False
         self._broker: Any = None
+        self._folder = ""
 
     def __enter__(self) -> Self:
         spawn = multiprocessing.get_context("spawn")
         here, there = spawn.Pipe()
-        about = (self.address, self._cpus, self._environment, self._modules)
+        self._folder = _short_folder() if self.address == "local" else ""
+        about = (self.address, self._cpus, self._folder, self._environment, self._modules)
         self._broker = spawn.Process(target=serve, args=(there, *about), daemon=True)
         self._broker.start()
         there.close()
+        first: tuple[Any, ...] = ("refused", f"no answer in {START:.0f} s")
         try:
-            first = here.recv() if here.poll(START) else ("refused", f"no answer in {START:.0f} s")
+            if here.poll(START):
+                first = here.recv()
         except (EOFError, OSError):
-            first = ("refused", "the process that talks to Ray ended")
+            first = ("refused", ENDED)
         if first[0] != "ready":
-            self._end()
+            self._end(1.0)
             raise ValueError(f"cluster {self.address!r}: {first[1]}")
-        self.address, self.workers = first[1:]
+        self.address, self.workers = first[1], first[2]
         for target in (self._send, self._receive):
             threading.Thread(target=target, args=(here,), daemon=True).start()
         return self
@@ -196,6 +207,16 @@ class Cluster:
         if self._broker.is_alive():
             self._broker.kill()
             self._broker.join()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _short_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="mn-")
+    if len(folder) <= LONGEST:
+        return folder
+    os.rmdir(folder)
+    return tempfile.mkdtemp(prefix="mn-", dir="/tmp")
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ class Distributed:
             self.chunk,
             length,
             greedy,
-            bool(jax.config.jax_enable_x64),
+            str(jnp.result_type(float)),
         )
         recipe, shared = self._sent(parameters)
         last = first + episodes
@@ -135,7 +135,7 @@ class _How:
     chunk: int
     horizon: int
     greedy: bool
-    bits_64: bool
+    numbers: str
 
 
 def play_chunk(
@@ -146,10 +146,10 @@ def play_chunk(
     Returns:
         The transitions as NumPy arrays, without padding, or the error of the environment.
     """
-    if bool(jax.config.jax_enable_x64) != how.bits_64:
+    if str(jnp.result_type(float)) != how.numbers:
         raise ValueError(
-            "a worker computes with other numbers than this process; set JAX_ENABLE_X64 to the "
-            "same value for both"
+            f"a worker computes with {jnp.result_type(float)}, this process with {how.numbers}; "
+            f"set JAX_ENABLE_X64 to the same value for both"
         )
     policy, parameters = shared
     make, arguments = recipe.value
