@@ -73,6 +73,7 @@ from .policies import (
 )
 from .simulators import (
     CompiledSimulator,
+    Distributed,
     FiniteSimulator,
     GymnasiumSimulator,
     SimulationError,
@@ -122,6 +123,7 @@ __all__ = [
     "Spaces",
     "Trajectories",
     "CompiledSimulator",
+    "Distributed",
     "FiniteSimulator",
     "GymnasiumSimulator",
     "SimulationError",

@@ -13,13 +13,13 @@ from jaxtyping import PyTree
 from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, State, WeightedPairs
+from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import Direction, Method, direction, method_named
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
 from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
-from mdpnewton.stopping import polite, stop_here
 
 Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -40,4 +41,19 @@ def failing(number):
 
 
 def threads_seen():
-    return {"threads": os.environ.get("OMP_NUM_THREADS", ""), "pid": os.getpid()}
+    seen = {"threads": os.environ.get("OMP_NUM_THREADS", ""), "pid": os.getpid()}
+    return {**seen, "nproc": os.environ.get("NPROC", "")}
+
+
+def normals(seed):
+    """Numbers that JAX computes."""
+    import jax
+
+    drawn = jax.random.normal(jax.random.key(seed), (20, 20))
+    return {"drawn": np.asarray(drawn @ drawn)}
+
+
+def slowly(folder, number, seconds):
+    counted(folder, number)
+    time.sleep(seconds)
+    return {"number": number, "row": np.sin(np.arange(50) + number)}

@@ -13,7 +13,8 @@ PACKAGE = Path(mdpnewton.__file__).parent
 # A module may import from its own folder and from the layers before it: those that share a layer
 # are unaware of each other.
 LAYERS = (
-    {"version", "threads", "checks", "stopping"},
+    {"version", "threads", "checks"},
+    {"executors"},
     {"models", "plain", "forms"},
     {"evaluation", "simulators"},
     {"policies"},

@@ -11,10 +11,9 @@ from problems import gibbs, random_mdp
 from test_evaluators import CASES, same
 
 import mdpnewton as mn
-from mdpnewton import stopping
 from mdpnewton.cli import main
 from mdpnewton.files.states import load_newest, previous_of, save_state
-from mdpnewton.jobs import job_checkpoint
+from mdpnewton.jobs import job_checkpoint, stopping
 from mdpnewton.jobs.checkpoint import kept_in
 from mdpnewton.jobs.store import JobFolder
 

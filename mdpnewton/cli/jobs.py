@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from mdpnewton.cli.flow import Outcome, Progress
-from mdpnewton.jobs import Here, Job, JobFolder, NotAllDoneError, Processes, Survey, gathered
+from mdpnewton.jobs import (
+    Cluster,
+    Here,
+    Job,
+    JobFolder,
+    NotAllDoneError,
+    Processes,
+    Survey,
+    gathered,
+)
 from mdpnewton.jobs import Progress as JobProgress
 from mdpnewton.jobs.job import Results, Work
-from mdpnewton.stopping import asked, polite
-from mdpnewton.threads import one_thread
+from mdpnewton.jobs.stopping import asked, polite
 
 Begin = Callable[[], Work]
 
@@ -28,7 +36,11 @@ def shard(text: str | None) -> tuple[int, int]:
 
 @polite()
 def done(
-    begin: Begin, folder: Path, progress: Progress, workers: int, part: tuple[int, int]
+    begin: Begin,
+    folder: Path,
+    progress: Progress,
+    executor: Here | Processes | Cluster,
+    part: tuple[int, int],
 ) -> dict[str, Any] | None:
     """The results of all jobs after those of this part have been done; None if others are missing.
 
@@ -36,7 +48,7 @@ def done(
         begin: Begins the work that asks for jobs.
         folder: The run folder.
         progress: Function that shows progress.
-        workers: Number of processes; with 1 the jobs are done in this one.
+        executor: Does the jobs; it is begun and ended here. See `executor_for`.
         part: First job and step, as `shard` gives them.
     """
     kept, mine = JobFolder(folder), list[Job]()
@@ -47,13 +59,14 @@ def done(
     def do(jobs: Sequence[Job]) -> Results:
         first, step = part
         mine[:] = jobs[first::step]
-        found = kept.finished(mine, executor, report, workers=workers, stopping=asked)
+        at_a_time = executor.workers
+        found = kept.finished(mine, executor, report, workers=at_a_time, stopping=asked)
         if any(job.name not in found and not kept.is_done(job) for job in jobs):
             raise NotAllDoneError
         return {**found, **{job.name: kept.found(job) for job in jobs if job.name not in found}}
 
     try:
-        with Processes(workers, one_thread()) if workers > 1 else Here() as executor:
+        with executor:
             return gathered(begin(), do)
     except NotAllDoneError:
         return None

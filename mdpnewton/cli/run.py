@@ -22,7 +22,10 @@ class Options:
         seed: Random seed.
         set: Change a setting of the experiment; may be repeated.
         settings: Show the settings of the experiment and run nothing.
-        workers: Number of processes that do jobs. The numbers do not depend on it.
+        workers: Number of processes that do jobs; one unless given, or with `--cluster local` as
+            many as there are cores. The numbers do not depend on it.
+        cluster: Do the jobs on a Ray cluster: `auto` for the one that this machine belongs to,
+            `local` to start one here, or an address. The numbers do not depend on it.
         shard: Do only every N-th job, beginning with job I, beside others that do the rest.
         dry_run: List the jobs and estimate their time, and write nothing.
         restart: Move the run that is in the folder aside and begin a new one.
@@ -33,7 +36,8 @@ class Options:
     seed: int = flag(0, least=0)
     set: tuple[str, ...] = flag((), metavar="NAME=VALUE")
     settings: bool = False
-    workers: int = flag(1, least=1)
+    workers: int | None = flag(None, least=1)
+    cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     shard: str | None = flag(None, metavar="I/N")
     dry_run: bool = False
     restart: bool = False
@@ -41,6 +45,7 @@ class Options:
 
 def _plan(options: Options, folder: Path) -> Plan:
     from mdpnewton.cli import jobs
+    from mdpnewton.cli.workers import executor_for
     from mdpnewton.experiments import EXPERIMENTS
     from mdpnewton.files.identity import MARK, is_free, recognised
 
@@ -64,11 +69,13 @@ def _plan(options: Options, folder: Path) -> Plan:
     if options.dry_run:
         if not is_free(folder):
             recognised(folder, identity)
-        listed = partial(jobs.listed, begin, folder, options.workers * count)
+        listed = partial(jobs.listed, begin, folder, (options.workers or 1) * count)
         return Plan(listed, title=name, writes=False)
 
+    executor = executor_for(options.workers, options.cluster)
+
     def run(progress: Progress) -> Outcome:
-        found = jobs.done(begin, folder, progress, options.workers, (first, count))
+        found = jobs.done(begin, folder, progress, executor, (first, count))
         if found is None:
             return jobs.unfinished(begin, folder)
         results: dict[str, Any] = {**about, **found}

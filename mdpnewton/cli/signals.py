@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from mdpnewton import stopping
+from mdpnewton.jobs import stopping
 
 _received: list[int] = []
 

@@ -24,7 +24,10 @@ class Options:
         restarts: Number of random controllers to start from.
         iterations: Maximum number of iterations from each start.
         seed: Random seed of the starts.
-        workers: Number of processes that search. The numbers do not depend on it.
+        workers: Number of processes that search; one unless given, or with `--cluster local` as
+            many as there are cores. The numbers do not depend on it.
+        cluster: Search on a Ray cluster: `auto` for the one that this machine belongs to, `local`
+            to start one here, or an address. The numbers do not depend on it.
         restart: Move the run that is in the folder aside and begin a new one.
     """
 
@@ -34,11 +37,13 @@ class Options:
     restarts: int = flag(20, least=1)
     iterations: int = flag(300, least=1)
     seed: int = flag(0, least=0)
-    workers: int = flag(1, least=1)
+    workers: int | None = flag(None, least=1)
+    cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
 
 
 def _plan(options: Options, folder: Path) -> Plan:
+    from mdpnewton.cli.workers import executor_for
     from mdpnewton.files.identity import MARK
     from mdpnewton.files.pomdp import parse_pomdp, pomdp_source
 
@@ -56,12 +61,18 @@ def _plan(options: Options, folder: Path) -> Plan:
         "version": __version__,
         MARK: RESULTS,
     }
-    run = partial(_solved, options, (text, source), pomdp, folder)
+    executor = executor_for(options.workers, options.cluster)
+    run = partial(_solved, options, (text, source), pomdp, executor, folder)
     return Plan(run, title=options.model.stem, about=about, resumes=True, restart=options.restart)
 
 
 def _solved(
-    options: Options, source: tuple[str, str], pomdp: Any, folder: Path, progress: Progress
+    options: Options,
+    source: tuple[str, str],
+    pomdp: Any,
+    executor: Any,
+    folder: Path,
+    progress: Progress,
 ) -> Outcome:
     from mdpnewton.cli import jobs
     from mdpnewton.evaluators import ControllerEvaluator
@@ -78,7 +89,7 @@ def _solved(
         iterations=options.iterations,
         seed=options.seed,
     )
-    found = jobs.done(begin, folder, progress, options.workers, (0, 1))
+    found = jobs.done(begin, folder, progress, executor, (0, 1))
     assert found is not None  # there are no shards
     evaluator = ControllerEvaluator(pomdp)
     policy = evaluator.controller(options.nodes)

@@ -12,6 +12,7 @@ from mdpnewton.cli.tables import method_names
 from mdpnewton.cli.trainings import POLICY, played, played_table, reach
 from mdpnewton.version import RESULTS, __version__
 
+CHUNK = 4  # episodes of a compiled simulator that are played at once
 FINAL_EPISODES = 20
 TRANSITIONS = 25_000  # where nothing else is said
 
@@ -30,6 +31,10 @@ class Options:
         iterations: Stop after so many iterations.
         transitions: Stop when so many transitions have been played (default: 25000).
         seed: Random seed.
+        workers: Number of processes that play episodes; one unless given, or with `--cluster
+            local` as many as there are cores. The numbers do not depend on it.
+        cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
+            start one here, or an address. The numbers do not depend on it.
         restart: Move the training that is in the folder aside and begin a new one.
     """
 
@@ -39,14 +44,19 @@ class Options:
     iterations: int | None = flag(None, least=1)
     transitions: int | None = flag(None, least=1)
     seed: int = flag(0, least=0)
+    workers: int | None = flag(None, least=1)
+    cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
 
 
 def _plan(options: Options, folder: Path) -> Plan:
+    from mdpnewton.cli.workers import executor_for, modules_of
     from mdpnewton.environments.names import simulator_of
     from mdpnewton.files.identity import MARK
 
     reach(options.environment)
+    modules = modules_of(options.environment)
+    executor = executor_for(options.workers, options.cluster, modules)
     simulator = simulator_of(options.environment)
     about = {
         "command": "train",
@@ -57,8 +67,22 @@ def _plan(options: Options, folder: Path) -> Plan:
         "version": __version__,
         MARK: RESULTS,
     }
-    run = partial(_trained, options, folder, simulator)
+
+    def run(progress: Progress) -> Outcome:
+        with executor:
+            return _trained(options, folder, _played_by(executor, simulator), progress)
+
     return Plan(run, title=options.environment, about=about, resumes=True, restart=options.restart)
+
+
+def _played_by(executor: Any, simulator: Any) -> Any:
+    """The simulator in chunks that give the same bits whoever plays them."""
+    from mdpnewton.simulators import Distributed, GymnasiumSimulator
+
+    if not isinstance(simulator, GymnasiumSimulator):
+        return Distributed(simulator, executor, CHUNK)
+    # An episode of Gymnasium does not depend on those beside it.
+    return Distributed(simulator, executor, simulator.copies if executor.workers == 1 else 1)
 
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:

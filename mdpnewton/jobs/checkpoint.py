@@ -10,7 +10,7 @@ from typing import Any
 
 from mdpnewton.checks import number
 from mdpnewton.files.states import load_newest, previous_of, save_state
-from mdpnewton.stopping import asked
+from mdpnewton.jobs.stopping import asked
 
 SECONDS = 20.0
 

@@ -10,18 +10,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from mdpnewton.checks import whole
 
 TRIES = 3  # deaths of a worker over one job, after which the job is given up
-
-
-class Executor(Protocol):
-    """What runs jobs: `concurrent.futures`, Dask and submitit have it too."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """A future of `function(*arguments)`, with `result`, `done` and `add_done_callback`."""
 
 
 class WorkerDiedError(RuntimeError):

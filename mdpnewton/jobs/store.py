@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mdpnewton.executors import ClusterLostError, Executor
 from mdpnewton.files.folder import prepare, write_whole
 from mdpnewton.files.states import load_state, save_state
 from mdpnewton.jobs.checkpoint import Checkpoint, kept_in
 from mdpnewton.jobs.job import Job, Results, Work, gathered
-from mdpnewton.jobs.processes import Executor, WorkerDiedError
+from mdpnewton.jobs.processes import WorkerDiedError
 
 FOLDER = "jobs"
+GRACE = 10.0  # seconds for the jobs under way when the work is asked to stop
+LOOK = 1.0  # seconds of waiting after which the executor is asked whether it is well
 
 
 class Progress(NamedTuple):
@@ -158,14 +161,16 @@ class JobFolder:
 
         Args:
             jobs: The jobs, with names of their own.
-            executor: Does them.
+            executor: Does them. If it has a method `check`, that is called every few seconds and
+                raises when the executor can do no more.
             report: Called at the beginning and after every job.
             workers: Number of jobs that are handed out at a time.
-            stopping: Asked after every job; True hands out no more and raises KeyboardInterrupt
-                when those under way are finished and kept.
+            stopping: Asked now and then; True hands out no more and raises KeyboardInterrupt when
+                those under way are finished and kept, or after `GRACE` seconds.
 
         Raises:
             ValueError: A job failed or killed its workers; all others have been done.
+            ClusterLostError: Those who do the jobs cannot be reached; the finished ones are kept.
         """
         names = [job.name for job in jobs]
         if len(set(names)) < len(names):
@@ -180,15 +185,27 @@ class JobFolder:
         left = [job for job in jobs if job.name not in found]
         waiting, failed = list(reversed(left)), {}
         under_way: dict[Future[Any], Job] = {}
+        asked = 0.0  # when `stopping` was first seen to be True
+        check: Callable[[], object] = getattr(executor, "check", lambda: None)
         while waiting or under_way:
             while waiting and len(under_way) < workers and not stopping():
                 job = waiting.pop()
                 under_way[executor.submit(do_job, job, str(self.checkpoint(job).path))] = job
             if not under_way:
                 raise KeyboardInterrupt
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+            ready = wait(under_way, LOOK, FIRST_COMPLETED).done
+            if not ready:
+                check()
+                asked = asked or (time.monotonic() if stopping() else 0.0)
+                if asked and time.monotonic() - asked > GRACE:
+                    raise KeyboardInterrupt
+            for future in sorted(
+                ready, key=lambda one: isinstance(one.exception(), ClusterLostError)
+            ):
                 job = under_way.pop(future)
                 error = future.exception()
+                if isinstance(error, ClusterLostError):
+                    raise error  # after all others that are done have been kept
                 if error is not None:
                     if not isinstance(error, Exception):
                         raise error
@@ -218,6 +235,10 @@ def do_job(job: Job, checkpoint: str | None = None) -> tuple[Any, float]:
     reachable = checkpoint is not None and Path(checkpoint).parent.is_dir()
     with kept_in(Checkpoint(checkpoint if reachable else None, {"digest": job.digest})):
         return job.do(), time.monotonic() - began
+
+
+def _is_lost(future: "Future[Any]") -> bool:
+    return isinstance(future.exception(), ClusterLostError)
 
 
 def _raise_failures(failed: Mapping[str, Exception], total: int) -> None:

@@ -2,12 +2,14 @@
 
 from mdpnewton.simulators.abstract import SimulationError, Simulator, Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions
+from mdpnewton.simulators.distributed import Distributed
 from mdpnewton.simulators.finite import FiniteSimulator
 from mdpnewton.simulators.gymnasium import GymnasiumSimulator
 from mdpnewton.simulators.trajectories import Trajectories
 
 __all__ = [
     "CompiledSimulator",
+    "Distributed",
     "FiniteSimulator",
     "GymnasiumSimulator",
     "SimulationError",

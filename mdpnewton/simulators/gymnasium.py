@@ -46,6 +46,7 @@ class GymnasiumSimulator:
         if horizon is not None:
             whole(call, "horizon", horizon, 1)
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
+        self._given = make
         self._make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
         self._environments = [self._make()]
         first = self._environments[0]
@@ -122,6 +123,13 @@ class GymnasiumSimulator:
         """Close every copy."""
         for environment in self._environments:
             environment.close()
+
+    def recipe(self) -> tuple[Callable[..., "GymnasiumSimulator"], tuple[Any, ...]]:
+        """A function and its arguments that build this simulator anew, as in another process."""
+        return GymnasiumSimulator, (self._given, self.copies, self.horizon, self.unit_actions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe()
 
 
 class _Episode:

@@ -102,7 +102,7 @@ def concatenated(batches: list[Trajectories]) -> Trajectories:
     unit = max(2 ** (max(total, 1).bit_length() - 3), 1)
     padding = -total % unit
 
-    def join(*leaves: Array) -> Array:
+    def join(*leaves: Array | np.ndarray) -> Array:
         kept = [np.asarray(leaf)[row] for leaf, row in zip(leaves, rows, strict=True)]
         kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
         return jnp.asarray(np.concatenate(kept))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from mdpnewton.checks import choice, flag, instance, number, refuse, whole
 from mdpnewton.evaluators.bandit import Bandit, Weighting
 from mdpnewton.evaluators.shaping import Shaping, checked_shaping, rank_utilities
+from mdpnewton.executors import Executor, checked_executor, in_order
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Method, MethodsOf, Settings, method_for
 from mdpnewton.models.checks import check_positive, finite_array, numbers
@@ -86,6 +87,7 @@ def maximize(
     shaping: Shaping | None = rank_utilities,
     seed: int = 0,
     batched: bool = False,
+    executor: Executor | None = None,
     tolerance: float = 1e-10,
     callback: Callable[[Generation], object] | None = None,
 ) -> Optimum:
@@ -107,6 +109,8 @@ def maximize(
             negative, the values are used as they are.
         seed: Random seed.
         batched: Whether `function` takes many points, shape (n, k), and returns n numbers.
+        executor: Object with `submit`, as `concurrent.futures.ProcessPoolExecutor`, that evaluates
+            the points of an iteration at the same time. It does not change the results.
         tolerance: The search stops when every sigma is smaller than this multiple of its initial
             value.
         callback: Function that is called after every iteration. It returns True to stop.
@@ -125,7 +129,7 @@ def maximize(
     policy = DiagonalGaussian(first.size)
     w = policy.parameters(first, jnp.asarray(sigma, dtype=float))
     began = np.asarray(w["precision_factor"])
-    values_of = function if batched else _one_by_one(function)
+    values_of = function if batched else _one_by_one(function, executor)
     bandit = Bandit(
         values_of,
         samples=samples,
@@ -184,7 +188,7 @@ def minimize(function: Callable[[Any], Any], start: ArrayLike, **options: Any) -
         return given(_negated(generation))
 
     options["callback"] = None if given is None else seen
-    found = maximize(lambda x: -np.asarray(function(x), dtype=float), start, **options)
+    found = maximize(_Minus(function), start, **options)
     return replace(
         found,
         value=-found.value,
@@ -209,6 +213,7 @@ def _check(
     shaping: Any,
     seed: Any,
     batched: Any,
+    executor: Any,
     tolerance: Any,
     callback: Any,
 ) -> None:
@@ -233,7 +238,10 @@ def _check(
     if shaping is not None:
         checked_shaping(call, shaping)
     whole(call, "seed", seed)
-    flag(call, "batched", batched)
+    if flag(call, "batched", batched) and executor is not None:
+        refuse(call, "executor", "evaluates points one by one; leave out `batched=True`")
+    if executor is not None:
+        checked_executor(call, executor)
     number(call, "tolerance", tolerance, least=0)
     if callback is not None:
         instance(call, "callback", callback, Callable, "pass a function of a `Generation`")
@@ -260,9 +268,26 @@ def _method(method: str | Method, size: float) -> Method:
     return found
 
 
-def _one_by_one(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+@dataclass(frozen=True)
+class _Minus:
+    """Minus a function; unlike a lambda it can be sent to another process."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, x: Any) -> Any:
+        return -np.asarray(self.function(x), dtype=float)
+
+
+def _one_by_one(
+    function: Callable[[Any], Any], executor: Executor | None
+) -> Callable[[np.ndarray], np.ndarray]:
     def values(points: np.ndarray) -> np.ndarray:
-        return np.array([float(np.asarray(function(point))) for point in points])
+        if executor is None:
+            found = [function(point) for point in points]
+        else:
+            each = ((np.array(point),) for point in points)
+            found = in_order(executor, function, each, {"the function": function})
+        return np.array([float(np.asarray(value)) for value in found])
 
     return values
 

@@ -21,11 +21,11 @@ from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluators import ControllerEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
 from mdpnewton.jobs import Checkpoint
+from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import method_for, names
 from mdpnewton.methods.rows import RowMethod
 from mdpnewton.plain import arrays_of, with_arrays
 from mdpnewton.policies import FiniteStateController
-from mdpnewton.stopping import polite, stop_here
 from mdpnewton.training.one_by_one import one_by_one
 
 CHUNK = 20  # number of iterations between two readings of the clock
