@@ -1,6 +1,7 @@
 """`mdpnewton train`: a policy for a Gymnasium environment."""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -79,7 +80,7 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
 
 def _asked_for(options: Options, folder: Path) -> Any:
     """The training of the folder, if it is the one that was asked for."""
-    training = load_training(folder / "policy.npz")
+    training = load_training(folder / "policy.npz", options.environment.rpartition(":")[0])
     for key, said, value in (
         ("environment", training.environment, options.environment),
         ("method", training.method, options.method),
@@ -105,7 +106,7 @@ def _trained(
     options: Options, folder: Path, begin: Callable[[], Any], progress: Progress
 ) -> Outcome:
     from mdpnewton.report.training import as_metrics, shown_metrics
-    from mdpnewton.training.train import proceed
+    from mdpnewton.training.train import no_iteration, proceed
 
     transitions, iterations = options.transitions, options.iterations
     if transitions is None and iterations is None:
@@ -123,6 +124,8 @@ def _trained(
             done = line["transitions"] if transitions else line["iteration"] + 1
             progress(done, total, shown_metrics(line))
 
+        if not training.iteration and _finished(training, transitions, iterations):
+            print(f"mdpnewton: warning: {no_iteration(training)}", file=sys.stderr)
         try:
             if not _finished(training, transitions, iterations):
                 proceed(training, transitions=transitions, iterations=iterations, callback=after)

@@ -15,15 +15,27 @@ def reach(environment: Any) -> None:
         sys.path.append(here)
 
 
-def load_training(path: Path) -> Any:
-    """The training that was saved."""
+def load_training(path: Path, module: str = "") -> Any:
+    """The training that was saved.
+
+    Args:
+        path: File of the training.
+        module: Module that may be imported if the training's environment is `module:Id-v0`.
+    """
     from mdpnewton.files.states import load_state
-    from mdpnewton.training.state import Training
+    from mdpnewton.training.state import Training, untrusted_module
 
     state = load_state(path)
-    reach(state.get("environment"))
+    name = state.get("environment")
+    wanted = untrusted_module(name, module) if isinstance(name, str) else ""
+    if wanted:
+        raise ValueError(
+            f"{path}: its environment {name!r} imports the module {wanted!r}, which runs its code; "
+            f"if you trust it, say `mdpnewton evaluate --module {wanted}`"
+        )
+    reach(name)
     try:
-        return Training.restored(state)
+        return Training.restored(state, module=module)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -3,6 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
+from mdpnewton.files.folder import write_whole
 from mdpnewton.files.pomdp_text import format_pomdp, parse_pomdp
 from mdpnewton.models.pomdp import FinitePOMDP
 
@@ -39,4 +40,4 @@ def save_pomdp(path: Path | str, pomdp: FinitePOMDP, comment: str = "") -> None:
     path, text = Path(path), format_pomdp(pomdp, comment)
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text.encode())

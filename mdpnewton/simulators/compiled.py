@@ -6,10 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.checks import instance, whole
-from mdpnewton.simulators.abstract import Spaces, check_play
+from mdpnewton.checks import instance, traced, whole
+from mdpnewton.simulators.abstract import SimulationError, Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
@@ -54,9 +55,12 @@ class CompiledSimulator(eqx.Module):
         horizon: int | None = None,
         greedy: bool = False,
     ) -> Trajectories:
-        """See `Simulator`."""
+        """See `Simulator`. Rewards and observations that are not finite raise `SimulationError`."""
         length = check_play(self, episodes, first, horizon)
-        return _play(self, key, policy, w, jnp.arange(first, first + episodes), length, greedy)
+        numbers = jnp.arange(first, first + episodes)
+        played = _play(self, key, policy, w, numbers, length, greedy)
+        _check_finite(self, played, length, first)
+        return played
 
 
 class UnitActions(CompiledSimulator):
@@ -140,3 +144,29 @@ def _play(
     stacked = jax.vmap(one_episode)(numbers)
     flat: Trajectories = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
     return flat
+
+
+def _check_finite(
+    simulator: CompiledSimulator, played: Trajectories, length: int, first: int
+) -> None:
+    """Name the simulator, the step and the episode where the first number is not finite."""
+    if traced(played.rewards):
+        return
+    while isinstance(simulator, UnitActions):
+        simulator = simulator.simulator
+    valid = np.asarray(played.valid)
+    parts = {
+        "a reward": [played.rewards],
+        "an observation": jax.tree.leaves((played.observations, played.next_observations)),
+    }
+    for what, leaves in parts.items():
+        for leaf in map(np.asarray, leaves):
+            if np.isfinite(leaf).all():
+                continue
+            rows = ~np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) & valid
+            if rows.any():
+                episode, step = divmod(int(np.argmax(rows)), length)
+                raise SimulationError(
+                    f"{type(simulator).__name__} returned {what} that is not finite in step {step} "
+                    f"of episode {first + episode}; fix the simulator."
+                )
