@@ -43,14 +43,18 @@ def load_training(path: Path, module: str = "") -> Any:
 def played(training: Any, seed: int, episodes: int) -> dict[str, Any]:
     """Returns of the greedy policy on fresh episodes."""
     import jax
+    import numpy as np
 
     found = training.play(jax.random.key(seed), episodes)
     returns = found.returns()
-    spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # rewards may be too large for squares
+        spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
+        discounted = found.returns(training.preset.discount).mean()
+        mean = float(returns.mean())
     return {
-        "mean": float(returns.mean()),
+        "mean": mean,
         "stderr": float(spread),
-        "discounted_mean": float(found.returns(training.preset.discount).mean()),
+        "discounted_mean": float(discounted),
         "episodes": episodes,
     }
 
@@ -61,9 +65,13 @@ def played_table(results: dict[str, Any]) -> Any:
 
     final = results["final"]
     table = new_table(f"{results['environment']}, greedy policy on fresh episodes", "", "value")
-    table.add_row("return", f"{final['mean']:.2f} ± {final['stderr']:.2f}")
-    table.add_row("discounted return", f"{final['discounted_mean']:.2f}")
+    table.add_row("return", f"{_rounded(final['mean'])} ± {_rounded(final['stderr'])}")
+    table.add_row("discounted return", _rounded(final["discounted_mean"]))
     table.add_row("episodes", f"{final['episodes']}")
     table.add_row("transitions of training", f"{results['transitions']:,}")
     table.add_row("method", results["method"].replace("_", " "))
     return table
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1e12 else f"{value:.5g}"

@@ -154,19 +154,19 @@ def _check_finite(
         return
     while isinstance(simulator, UnitActions):
         simulator = simulator.simulator
-    valid = np.asarray(played.valid)
-    parts = {
-        "a reward": [played.rewards],
-        "an observation": jax.tree.leaves((played.observations, played.next_observations)),
-    }
-    for what, leaves in parts.items():
-        for leaf in map(np.asarray, leaves):
-            if np.isfinite(leaf).all():
-                continue
-            rows = ~np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) & valid
-            if rows.any():
-                episode, step = divmod(int(np.argmax(rows)), length)
-                raise SimulationError(
-                    f"{type(simulator).__name__} returned {what} that is not finite in step {step} "
-                    f"of episode {first + episode}; fix the simulator."
-                )
+    parts = [("a reward", played.rewards)]
+    parts += [("an observation", leaf) for leaf in jax.tree.leaves(played.observations)]
+    parts += [("an observation", leaf) for leaf in jax.tree.leaves(played.next_observations)]
+    found = []
+    for what, leaf in parts:
+        finite = np.isfinite(np.asarray(leaf))
+        if not finite.all():
+            rows = ~finite.reshape(len(finite), -1).all(axis=1) & np.asarray(played.valid)
+            found += [(int(np.argmax(rows)), what)] if rows.any() else []
+    if found:
+        row, what = min(found)
+        episode, step = divmod(row, length)
+        raise SimulationError(
+            f"{type(simulator).__name__} returned {what} that is not finite in step {step} of "
+            f"episode {first + episode}; fix the simulator."
+        )
