@@ -64,6 +64,7 @@ def _looked_at(
     spaces, face = simulator.spaces, simulator.interface
     draws = np.random.default_rng(seed)
     length = min(STEPS, simulator.horizon)
+    actions: np.ndarray
     if spaces.actions is not None:
         actions = draws.integers(spaces.actions, size=length)
     else:

@@ -42,6 +42,8 @@ def load_arrays(path: Path, *, packed: bool = True) -> dict[str, np.ndarray]:
     """
     try:
         content = path.read_bytes()  # NumPy leaves a damaged file open
+        if content.startswith(b"\x93NUMPY"):
+            raise ArchiveError("it is a single array")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             total = sum(member.file_size for member in archive.infolist())
         most = max(FREE, RATIO * len(content)) if packed else len(content)

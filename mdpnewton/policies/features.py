@@ -169,8 +169,9 @@ def constant_entries(observations: Float[np.ndarray, "n d"]) -> Bool[np.ndarray,
     size = np.abs(observations).max(axis=0)
     least = 1e-8 * np.minimum(size, 1.0)
     least = np.maximum(least, min(1e-14 * size.max(initial=0.0), 1e-8))
-    same: np.ndarray = observations.max(axis=0) == observations.min(axis=0)
-    return same | (observations.std(axis=0) <= least)
+    same = observations.max(axis=0) == observations.min(axis=0)
+    constant: np.ndarray = same | (observations.std(axis=0) <= least)
+    return constant
 
 
 def _checked(call: str, name: str, array: Any, axes: int) -> tuple[int, ...]:

@@ -223,7 +223,7 @@ def _spaces(name: str, environment: Any) -> tuple[Spaces, int]:
     actions = environment.action_space
     if isinstance(actions, spaces.Discrete):
         return Spaces(length, int(actions.n)), int(actions.start)
-    if isinstance(actions, spaces.Box) and math.prod(actions.shape):
+    if isinstance(actions, spaces.Box) and actions.low.size:
         low, high = (np.asarray(end, float).ravel() for end in (actions.low, actions.high))
         try:
             return Spaces(length, low=low, high=high), 0

@@ -178,7 +178,7 @@ def _solve_entries(
     return x, _Seen(error, smallest, negative, negative & absolute, flat, broken)
 
 
-_Systems = list[tuple[Float[Array, "l m m"], Float[Array, "l m"], Float[Array, "l m"]]]
+_Systems = list[tuple[Array, Array, Array]]  # blocks (l, m, m), solutions and right sides (l, m)
 
 
 def _report(

@@ -206,7 +206,7 @@ class _Parser:
             self._count(at, action, 0, np.count_nonzero(values))
             into.set_matrix(at, action, values.reshape(n, width))
 
-    def _count(self, at: int, action: int, row: int, columns: int) -> None:
+    def _count(self, at: int, action: int, row: int, columns: Any) -> None:
         """Count the probabilities that a statement sets, before they take any memory."""
         rows = self.states.size if row == ANY else 1
         self.entries += (self.actions.size if action == ANY else 1) * rows * int(columns)
