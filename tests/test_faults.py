@@ -1,5 +1,8 @@
 """Faults that an attack found in simulators, solvers and searches, one test each."""
 
+import sys
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +14,7 @@ from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.environments.check import warnings_of
 from mdpnewton.policies.features import constant_entries
 from mdpnewton.simulators import GymnasiumSimulator, SimulationError, Spaces, UnitActions
+from mdpnewton.simulators.environment import Episode
 from mdpnewton.training.train import train
 
 KEY = jax.random.key(0)
@@ -75,6 +79,29 @@ def test_what_an_environment_prints_goes_to_standard_error(capsys):
     assert shown.out == ""
     assert "an environment is made" in shown.err
     assert "an environment steps" in shown.err
+
+
+def test_environments_in_threads_leave_standard_output_as_it_was():
+    begun, over = threading.Event(), threading.Event()
+
+    class Slow(Faulty):
+        def reset(self, **options):
+            begun.set()
+            over.wait(10)
+            return super().reset(**options)
+
+    before = sys.stdout
+    thread = threading.Thread(target=lambda: Episode(Slow(), 0, face))
+    simulator = GymnasiumSimulator(faulty())
+    face = simulator.interface
+    thread.start()
+    begun.wait(10)
+    second = threading.Thread(target=lambda: play(simulator))  # begins later and ends later
+    second.start()
+    over.set()
+    for each in (thread, second):
+        each.join()
+    assert sys.stdout is before
 
 
 class NotFinite(CartPole):

@@ -1,7 +1,9 @@
 """Faults that an attack found in solves and searches on numbers of extreme scale, one test each."""
 
 import math
+from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -173,3 +175,18 @@ def test_a_fit_that_round_off_spoils_is_not_solved():
 def test_a_reduced_table_of_one_action_is_refused():
     with pytest.raises(ValueError, match="must be at least 2 with `reduced=True`"):
         mn.TabularSoftmax(3, 1, reduced=True)
+
+
+def test_the_iterative_solver_of_controllers_does_not_depend_on_the_scale_of_rewards():
+    pomdp = mn.load_pomdp("tiger")
+    found = []
+    for power in (0, -53, -200, 300):
+        scaled = replace(pomdp, reward=np.ldexp(pomdp.reward, power), outcome_reward=None)
+        evaluator = mn.ControllerEvaluator(scaled)
+        evaluator.chain = replace(evaluator.chain, dense=0)
+        policy = evaluator.controller(nodes=3)
+        w = mn.random_starts(policy, seed=0, starts=1)
+        first = jax.tree.map(lambda leaf: leaf[0], w)
+        found.append(math.ldexp(evaluator.evaluate(None, policy, first).objective, -power))
+    assert math.isfinite(found[0])
+    np.testing.assert_allclose(found, found[0], rtol=1e-13)

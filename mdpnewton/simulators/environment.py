@@ -3,8 +3,8 @@
 import importlib
 import math
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,32 @@ from mdpnewton.simulators.abstract import SimulationError, Spaces
 
 OURS = ("mdpnewton/", "mdpnewton.environments")  # prefix of ids, and the module that registers them
 REMEDY = "fix the environment"
+
+
+class _Prints:
+    """Sends what is printed to standard error: standard output is for results.
+
+    `contextlib.redirect_stdout` would lose standard output for good if two threads overlap.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._outer: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._outer, sys.stdout = sys.stdout, sys.stderr
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.stdout, self._outer = self._outer, None
+
+
+PRINTS = _Prints()
 
 
 @dataclass(frozen=True)
@@ -118,7 +144,7 @@ class Episode:
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
         try:
-            with redirect_stdout(sys.stderr):  # standard output is for results
+            with PRINTS:
                 return call()
         except (Exception, SystemExit) as error:
             what = f"raised {type(error).__name__} in step {len(self.rows)}: {_line(error)}"
@@ -134,7 +160,7 @@ def made(name: str, **options: Any) -> Any:
     if module_of(name):
         _import(name, module_of(name))
     try:
-        with redirect_stdout(sys.stderr):
+        with PRINTS:
             return gymnasium.make(name, **options)
     except MissingExtraError:
         raise
@@ -161,7 +187,7 @@ def picture(name: str, environment: Any) -> np.ndarray:
     import gymnasium
 
     try:
-        with redirect_stdout(sys.stderr):
+        with PRINTS:
             drawn: np.ndarray = environment.render()
     except gymnasium.error.DependencyNotInstalled as error:  # its text says what to install
         raise MissingExtraError(f"environment {name!r} cannot draw pictures: {error}") from None
@@ -170,7 +196,7 @@ def picture(name: str, environment: Any) -> np.ndarray:
 
 def _import(name: str, module: str) -> None:
     try:
-        with redirect_stdout(sys.stderr):
+        with PRINTS:
             importlib.import_module(module)
     except MissingExtraError:
         raise
