@@ -1,6 +1,7 @@
 """The loop: evaluate, direct, step, record."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -21,7 +22,8 @@ from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
 from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
 
-Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped"]
+Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped", "failed"]
+SMALL = 1e-3  # weights of a gradient whose sum is below this make the tolerance smaller
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class SearchResult:
         status: Why the search stopped.
         history: One record per iteration.
         trace: The parameters at every iteration, including the last, if `keep_trace` was set.
+        failure: What a linear solve said that failed and ended the search, with status "failed";
+            otherwise empty.
     """
 
     w: PyTree
@@ -62,6 +66,7 @@ class SearchResult:
     status: Status
     history: tuple[Record, ...]
     trace: tuple[PyTree, ...] = ()
+    failure: str = ""
 
     def or_interrupt(self) -> "SearchResult":
         """Return this result, or raise `KeyboardInterrupt` if the search was interrupted.
@@ -104,7 +109,9 @@ def search(
         key: Random key for sampled evaluators; exact ones need none.
         iterations: Maximum number of iterations, counted from 0 and thus including those before
             `first`.
-        gradient_tolerance: Stop when the norm of the gradient is at most this.
+        gradient_tolerance: Stop when the norm of the gradient is at most this. For a problem of
+            small rewards, where the weights of the gradient sum to less than 1e-3, it is made
+            smaller in proportion to that sum.
         patience: Stop after this many iterations in a row without a better objective; None never
             stops for this reason, as suits noisy objectives.
         keep_trace: Whether to keep the parameters of every iteration.
@@ -119,7 +126,9 @@ def search(
 
     Returns:
         The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
-        a step to a point where the policy or its evaluation is not finite is rejected.
+        a step to a point where the policy or its evaluation is not finite is rejected, and so is
+        one to a point where a linear solve fails. If no direction can be found because a solve
+        fails, the search ends with the status "failed".
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
@@ -135,7 +144,7 @@ def search(
     if not _is_finite(w):
         raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
     history: list[Record] = []
-    trace = [w]
+    trace, failure = [w], ""
     status: Status = "iterations"
     best, since_best, before = -np.inf, 0, np.nan
     if resume is not None:
@@ -165,7 +174,7 @@ def search(
             here = _fold(key, iteration)
             ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
             norm = length(ahead.gradient)
-            if norm <= gradient_tolerance:
+            if _converged(norm, gradient_tolerance, evaluation):
                 status = "converged"
                 break
             line = _line(evaluator, policy, w, evaluation, ahead, here)
@@ -195,12 +204,13 @@ def search(
                 checkpoint(state)
     except KeyboardInterrupt:
         status = "interrupted"
+    except ArithmeticError as error:
+        status, failure = "failed", str(error)
     norm = length(gradient(policy, w, evaluation))
-    if status == "iterations" and norm <= gradient_tolerance:
+    if status == "iterations" and _converged(norm, gradient_tolerance, evaluation):
         status = "converged"
-    return SearchResult(
-        w, evaluation.objective, norm, status, tuple(history), tuple(trace) if keep_trace else ()
-    )
+    kept = tuple(trace) if keep_trace else ()
+    return SearchResult(w, evaluation.objective, norm, status, tuple(history), kept, failure)
 
 
 def _resumed(state: State, w: PyTree) -> tuple[list[Record], list[PyTree], tuple[Any, ...]]:
@@ -234,8 +244,9 @@ def _transact(
     if decided.accepted:
         moved = move(w, decided.size, ahead.value)
         if _is_finite(moved):
-            arrived = evaluator.evaluate(key, policy, moved)
-            if not np.isfinite(arrived.objective):
+            with suppress(ArithmeticError):
+                arrived = evaluator.evaluate(key, policy, moved)
+            if arrived is None or not np.isfinite(arrived.objective):
                 reason = "the objective is not finite there"
             elif arrived.stage == evaluation.stage and not rule.keeps(evaluation, arrived):
                 reason = "the objective fell"
@@ -262,12 +273,16 @@ def _line(
 
     def objective_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
+        with suppress(ArithmeticError):
+            return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
+        return float("nan")
 
     def slope_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        pairs = evaluator.evaluate(key, policy, moved)
-        return inner(gradient(policy, moved, pairs), ahead.value)
+        with suppress(ArithmeticError):
+            pairs = evaluator.evaluate(key, policy, moved)
+            return inner(gradient(policy, moved, pairs), ahead.value)
+        return float("nan")
 
     def pairs() -> WeightedPairs:
         if not isinstance(evaluation, WeightedPairs):
@@ -300,6 +315,16 @@ def _line(
 
 def _fold(key: Any, iteration: int) -> Any:
     return None if key is None else jax.random.fold_in(key, iteration)
+
+
+def _converged(norm: float, tolerance: float, evaluation: Evaluation) -> bool:
+    """Whether the gradient is as small as asked for, in relation to what it is made of."""
+    if not norm <= tolerance:
+        return False
+    if tolerance <= 0 or not isinstance(evaluation, WeightedPairs):
+        return True
+    total = float(np.abs(np.asarray(evaluation.gradient_weights)).sum())
+    return bool(norm <= tolerance * min(1.0, total / SMALL))
 
 
 def _is_finite(w: PyTree) -> bool:

@@ -202,7 +202,10 @@ def test_the_console_script_finds_a_module_in_the_current_folder(tmp_path):
     (tmp_path / "numpy.py").write_text("raise RuntimeError('this hides a package')\n")
     program = Path(sys.executable).parent / "mdpnewton"
     train = ["train", "my_environments:mine/Walk-v0", "--iterations", "1", "--policy", "linear"]
-    for words in ([*train, "--out", "run", "--json"], ["evaluate", "run", "--episodes", "1"]):
+    for words in (
+        [*train, "--out", "run", "--json"],
+        ["evaluate", "run", "--episodes", "1", "--module", "my_environments"],
+    ):
         done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     done = subprocess.run(

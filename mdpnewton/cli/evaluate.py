@@ -19,16 +19,18 @@ class Options:
         episodes: Number of episodes.
         seed: Random seed of the episodes.
         render: Write an episode as a GIF.
+        module: Module that may be imported, if the policy was trained on `module:Id-v0`.
     """
 
     run: Path = flag(positional=True, metavar="RUN")
     episodes: int = flag(100, least=1)
     seed: int = flag(1, least=0)
     render: bool = False
+    module: str = flag("", metavar="NAME")
 
 
 def _plan(options: Options, folder: Path) -> Plan:
-    training = load_training(options.run / POLICY)
+    training = load_training(options.run / POLICY, options.module)
     return Plan(partial(_evaluated, options, training), title=training.environment)
 
 

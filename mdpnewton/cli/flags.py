@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+MOST_SEED = 2**62 - 1  # JAX takes seeds of 63 bits, and commands count on from theirs
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def checked(options: type[T], given: argparse.Namespace) -> T:
         value = values[name]
         if value is None:
             continue
+        if name == "seed" and value > MOST_SEED:
+            raise ValueError(f"--seed must be at most {MOST_SEED}, got {value}")
         if rule.least is not None and not value >= rule.least:
             wanted = "not be negative" if rule.least == 0 else f"be at least {rule.least:g}"
             raise ValueError(f"{flag_name(name)} must {wanted}, got {value}")

@@ -16,6 +16,7 @@ from mdpnewton.cli import list as listing
 from mdpnewton.cli.flags import add_flags, checked
 from mdpnewton.cli.flow import RUNS, Command, follow
 from mdpnewton.cli.signals import exit_status, interrupts
+from mdpnewton.cli.terminal import use_similar_signs
 from mdpnewton.cli.tetris import play, watch
 from mdpnewton.cli.tetris import train as tetris_train
 from mdpnewton.version import __version__
@@ -42,6 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
+    use_similar_signs()
     given = [*(sys.argv[1:] if arguments is None else arguments)]
     debug = "--debug" in given
     try:

@@ -1,6 +1,7 @@
 """`mdpnewton train`: a policy for a Gymnasium environment."""
 
 import json
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,7 +88,7 @@ def _played_by(executor: Any, simulator: Any) -> Any:
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:
     from mdpnewton.report.training import as_metrics, shown_metrics
-    from mdpnewton.training.train import proceed
+    from mdpnewton.training.train import no_iteration, proceed
 
     transitions, iterations = options.transitions, options.iterations
     if transitions is None and iterations is None:
@@ -105,6 +106,8 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
             done = line["transitions"] if transitions else line["iteration"] + 1
             progress(done, total, shown_metrics(line))
 
+        if not training.iteration and _finished(training, transitions, iterations):
+            print(f"mdpnewton: warning: {no_iteration(training)}", file=sys.stderr)
         try:
             if not _finished(training, transitions, iterations):
                 proceed(training, transitions=transitions, iterations=iterations, callback=after)
@@ -117,6 +120,9 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
 
 def _begun(options: Options, folder: Path, simulator: Any) -> Any:
     """The training of the folder; a new one if there is none yet."""
+    import jax
+
+    from mdpnewton.environments.check import warnings_of
     from mdpnewton.files.states import load_newest
     from mdpnewton.training.state import Training
     from mdpnewton.training.train import begin
@@ -127,6 +133,8 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
             return Training.restored(state, simulator)
         except ValueError as error:
             raise ValueError(f"{folder / POLICY}: {error}") from None
+    for warning in warnings_of(simulator.simulator, jax.random.key(options.seed)):
+        print(f"mdpnewton: warning: {warning}", file=sys.stderr)
     training = begin(
         simulator,
         options.policy,

@@ -17,15 +17,27 @@ def reach(environment: Any) -> None:
         sys.path.append(here)
 
 
-def load_training(path: Path) -> Any:
-    """The training that was saved."""
+def load_training(path: Path, module: str = "") -> Any:
+    """The training that was saved.
+
+    Args:
+        path: File of the training.
+        module: Module that may be imported if the training's environment is `module:Id-v0`.
+    """
     from mdpnewton.files.states import load_newest, load_state
-    from mdpnewton.training.state import Training
+    from mdpnewton.training.state import Training, untrusted_module
 
     state = load_newest(path) or load_state(path)  # which says that there is no such file
-    reach(state.get("environment"))
+    name = state.get("environment")
+    wanted = untrusted_module(name, module) if isinstance(name, str) else ""
+    if wanted:
+        raise ValueError(
+            f"{path}: its environment {name!r} imports the module {wanted!r}, which runs its code; "
+            f"if you trust it, say `mdpnewton evaluate --module {wanted}`"
+        )
+    reach(name)
     try:
-        return Training.restored(state)
+        return Training.restored(state, module=module)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -33,14 +45,18 @@ def load_training(path: Path) -> Any:
 def played(training: Any, seed: int, episodes: int) -> dict[str, Any]:
     """Returns of the greedy policy on fresh episodes."""
     import jax
+    import numpy as np
 
     found = training.play(jax.random.key(seed), episodes)
     returns = found.returns()
-    spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # rewards may be too large for squares
+        spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
+        discounted = found.returns(training.preset.discount).mean()
+        mean = float(returns.mean())
     return {
-        "mean": float(returns.mean()),
+        "mean": mean,
         "stderr": float(spread),
-        "discounted_mean": float(found.returns(training.preset.discount).mean()),
+        "discounted_mean": float(discounted),
         "episodes": episodes,
     }
 
@@ -51,9 +67,13 @@ def played_table(results: dict[str, Any]) -> Any:
 
     final = results["final"]
     table = new_table(f"{results['environment']}, greedy policy on fresh episodes", "", "value")
-    table.add_row("return", f"{final['mean']:.2f} ± {final['stderr']:.2f}")
-    table.add_row("discounted return", f"{final['discounted_mean']:.2f}")
+    table.add_row("return", f"{_rounded(final['mean'])} ± {_rounded(final['stderr'])}")
+    table.add_row("discounted return", _rounded(final["discounted_mean"]))
     table.add_row("episodes", f"{final['episodes']}")
     table.add_row("transitions of training", f"{results['transitions']:,}")
     table.add_row("method", results["method"].replace("_", " "))
     return table
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1e12 else f"{value:.5g}"

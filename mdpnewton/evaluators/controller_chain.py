@@ -185,10 +185,12 @@ _solved: Callable[[Array, Array, Array], tuple[Array, Array]] = sequential_vmap(
 
 
 def _iterated(system: Callable[[Array], Array], target: Array) -> Array:
+    # GMRES compares residuals with an absolute number; a power of two changes no digit.
+    _, exponent = jnp.frexp(jnp.abs(target).max())
     found: Array = jax.scipy.sparse.linalg.gmres(
-        system, target, tol=TOLERANCE, atol=0.0, restart=50, maxiter=40
+        system, jnp.ldexp(target, -exponent), tol=TOLERANCE, atol=0.0, restart=50, maxiter=40
     )[0]
-    return found
+    return jnp.ldexp(found, exponent)
 
 
 def _relative(error: Array, of: Array) -> Array:

@@ -134,7 +134,7 @@ def _batch(call: str, state: Any) -> Trajectories:
 def estimated_return(
     batch: Trajectories, discount: float, episode: np.ndarray | None = None
 ) -> tuple[float, float]:
-    """The mean discounted return of the episodes, and its standard error.
+    """The mean discounted return of the episodes, and its standard error, without warnings.
 
     Args:
         batch: Whole episodes.
@@ -147,8 +147,9 @@ def estimated_return(
     else:
         rewards = np.asarray(batch.rewards) * discount ** np.asarray(batch.times)
         returns = np.bincount(episode, rewards)
-    error = returns.std(ddof=1) / np.sqrt(len(returns)) if len(returns) > 1 else 0.0
-    return float(returns.mean()), float(error)
+    with np.errstate(over="ignore", invalid="ignore"):  # rewards may be too large for squares
+        error = returns.std(ddof=1) / np.sqrt(len(returns)) if len(returns) > 1 else 0.0
+        return float(returns.mean()), float(error)
 
 
 @eqx.filter_jit

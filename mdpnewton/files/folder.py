@@ -1,6 +1,7 @@
 """Run folders: config.json, results.json and the pictures."""
 
 import json
+import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -54,8 +55,22 @@ def prepare(folder: Path) -> None:
 
 
 def to_json(content: Any) -> str:
-    """JSON in full precision; numbers that JSON cannot represent raise an error."""
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    """JSON in full precision; null stands for numbers that JSON cannot represent."""
+    try:
+        return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    except ValueError:
+        return json.dumps(_with_null(content), indent=2, allow_nan=False) + "\n"
+
+
+def _with_null(content: Any) -> Any:
+    """The content with None in place of NaN and infinity."""
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    if isinstance(content, Mapping):
+        return {key: _with_null(each) for key, each in content.items()}
+    if isinstance(content, list | tuple):
+        return [_with_null(each) for each in content]
+    return content
 
 
 def write_whole(path: Path, content: bytes, previous: Path | None = None) -> None:

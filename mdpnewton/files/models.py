@@ -1,6 +1,5 @@
 """Reads models from .npz files without unpickling anything."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from mdpnewton.files.archive import ArchiveError, load_arrays
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies import AffineGaussian, Gibbs, Policy, TabularSoftmax
@@ -111,16 +111,10 @@ def _arrays(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; write one with numpy.savez")
     try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if not isinstance(found, np.lib.npyio.NpzFile):
-                raise ValueError("it is a single array")
-            arrays = {name: found[name] for name in found.files}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+        arrays = load_arrays(path)
+    except ArchiveError as error:
         raise ValueError(
-            f"{path}: is not a whole .npz file of plain arrays ({reason}); write it with "
-            f"numpy.savez"
+            f"{path}: is not a whole .npz file of plain arrays ({error}); write it with numpy.savez"
         ) from None
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub":

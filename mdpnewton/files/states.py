@@ -3,13 +3,13 @@
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mdpnewton.files.archive import load_arrays
 from mdpnewton.files.folder import write_whole
 from mdpnewton.files.machine import made_with
 from mdpnewton.version import __version__
@@ -77,12 +77,10 @@ def load_state(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: no such file; name the folder of `mdpnewton train --out`")
     damaged = f"{path}: is damaged or no saved policy; train again"
     try:
-        content = io.BytesIO(path.read_bytes())  # NumPy leaves a damaged file open
-        with np.load(content, allow_pickle=False) as archive:
-            members = {name: archive[name] for name in archive.files}
+        members = load_arrays(path, packed=False)
         about = json.loads(bytes(members["about"]).decode())
         form, version = about["format"], about["version"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(damaged) from None
     if form != FORMAT:
         raise ValueError(
@@ -94,7 +92,7 @@ def load_state(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: is damaged (its digest differs); train again")
     try:
         return _recalled(about["state"], members)
-    except KeyError:
+    except (KeyError, TypeError, RecursionError):
         raise ValueError(damaged) from None
 
 

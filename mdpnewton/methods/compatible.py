@@ -1,5 +1,6 @@
 """The natural gradient as the weights of a compatible critic."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,8 @@ from mdpnewton.curvature import curvature
 from mdpnewton.hessian import score_table
 from mdpnewton.methods.abstract import Method, Situation
 from mdpnewton.solve import SolveReport
+
+INACCURATE = 1e-6  # relative residual from which a fit does not count as solved
 
 
 class Compatible(Method):
@@ -40,11 +43,20 @@ class Compatible(Method):
         fisher = curvature(at.policy, at.w, at.evaluation, "fisher_score")
         error = ravel_pytree(fisher.mv(unravel(theta)))[0] + self.ridge * theta - flat
         norm = float(jnp.linalg.norm(flat))
+        residual = float(jnp.linalg.norm(error)) / norm if norm > 0 else 0.0
+        if not math.isfinite(residual) or math.isinf(norm):  # squares of large numbers overflow
+            largest = jnp.abs(flat).max()
+            residual = float(jnp.linalg.norm(error / largest) / jnp.linalg.norm(flat / largest))
         singular = int(rank) < theta.size
+        ranked = (
+            ("not finite", not (finite and math.isfinite(residual))),
+            ("inaccurate", residual > INACCURATE),
+            ("singular", singular),
+        )
         return unravel(theta), SolveReport(
             solver="least_squares",
-            status="not finite" if not finite else "singular" if singular else "solved",
-            residual=float(jnp.linalg.norm(error)) / norm if norm > 0 else 0.0,
+            status=next((status for status, found in ranked if found), "solved"),
+            residual=residual,
             singular=singular,
             ridge=self.ridge,
         )

@@ -145,22 +145,31 @@ def _iterate(system: Any, x: np.ndarray) -> np.ndarray:
     columns = x.reshape(len(x), -1)
     solved = np.empty_like(columns)
     for j, column in enumerate(columns.T):
-        size = np.linalg.norm(column)
-        y, rest = np.zeros_like(column), column
-        for _ in range(RESTARTS):
-            # Started at zero, BiCGSTAB breaks down when all reward is in one absorbing state; a
-            # sweep of value iteration, y + rest, is a better start, and restarts recover from
-            # breakdowns.
-            y, failed = sparse_linalg.bicgstab(
-                system, column, x0=y + rest, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
-            )
-            rest = column - system @ y
-            if not failed or np.linalg.norm(rest) <= 1e-10 * size:
-                break
-        else:
-            raise ArithmeticError(
-                f"BiCGSTAB left a relative residual of {np.linalg.norm(rest) / size:.2g} on the "
-                f"closed loop of {len(x)} states; pass `FiniteMDP(..., linear_solver='direct')`."
-            )
-        solved[:, j] = y
+        solved[:, j] = _iterated(system, column)
     return solved.reshape(x.shape)
+
+
+def _iterated(system: Any, x: np.ndarray) -> np.ndarray:
+    """The solution for one column, whatever its scale."""
+    largest = np.abs(x).max()
+    if largest == 0 or not np.isfinite(largest):
+        return np.full_like(x, 0.0 if largest == 0 else np.nan)
+    # BiCGSTAB compares products with absolute numbers; a power of two changes no digit.
+    exponent = int(np.frexp(largest)[1])
+    column: np.ndarray = np.ldexp(x, -exponent)
+    size = np.linalg.norm(column)
+    y, rest = np.zeros_like(column), column
+    for _ in range(RESTARTS):
+        # Started at zero, BiCGSTAB breaks down when all reward is in one absorbing state; a sweep
+        # of value iteration, y + rest, is a better start, and restarts recover from breakdowns.
+        y, failed = sparse_linalg.bicgstab(
+            system, column, x0=y + rest, rtol=ITERATIVE_TOLERANCE, atol=0.0, maxiter=2000
+        )
+        rest = column - system @ y
+        if not failed or np.linalg.norm(rest) <= 1e-10 * size:
+            found: np.ndarray = np.ldexp(y, exponent)
+            return found
+    raise ArithmeticError(
+        f"BiCGSTAB left a relative residual of {np.linalg.norm(rest) / size:.2g} on the closed "
+        f"loop of {len(x)} states; pass `FiniteMDP(..., linear_solver='direct')`."
+    )

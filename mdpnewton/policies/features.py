@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from mdpnewton import checks
 from mdpnewton.models.checks import check_finite, check_positive, finite_array
@@ -38,13 +38,11 @@ class Standardized(eqx.Module):
     def of(cls, observations: Any) -> "Standardized":
         """Standardise to mean 0 and standard deviation 1 on these observations.
 
-        An entry that is constant is only shifted.
+        An entry that is constant is only shifted; see `constant_entries`.
         """
         seen = finite_array("Standardized.of", "observations", observations, 2, letters="(n, d)")
-        spread = seen.std(axis=0)
-        return cls(
-            jnp.asarray(seen.mean(axis=0)), jnp.asarray(np.where(spread > 1e-8, spread, 1.0))
-        )
+        scale = np.where(constant_entries(seen), 1.0, seen.std(axis=0))
+        return cls(jnp.asarray(seen.mean(axis=0)), jnp.asarray(scale))
 
     @property
     def size(self) -> int:
@@ -156,6 +154,24 @@ class OneHot(eqx.Module):
     def __call__(self, observation: Int[Array, ""]) -> Float[Array, " size"]:
         """The feature vector."""
         return jax.nn.one_hot(observation, self.size)
+
+
+def constant_entries(observations: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " d"]:
+    """Which entries of the observations do not vary, apart from round-off.
+
+    An entry varies if its standard deviation exceeds 1e-8, or 1e-8 of its largest absolute value
+    where that is below 1. Round-off of the other entries, 1e-14 of the largest value of all, does
+    not count either.
+
+    Args:
+        observations: Observations, one per row.
+    """
+    size = np.abs(observations).max(axis=0)
+    least = 1e-8 * np.minimum(size, 1.0)
+    least = np.maximum(least, min(1e-14 * size.max(initial=0.0), 1e-8))
+    same = observations.max(axis=0) == observations.min(axis=0)
+    constant: np.ndarray = same | (observations.std(axis=0) <= least)
+    return constant
 
 
 def _checked(call: str, name: str, array: Any, axes: int) -> tuple[int, ...]:

@@ -16,6 +16,8 @@ from mdpnewton.report.figures import look, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LARGEST = 1e100  # squares of what is drawn must not overflow
+
 
 def as_metrics(progress: Any) -> dict[str, Any]:
     """One iteration as JSON; unknown values are null."""
@@ -52,22 +54,29 @@ def shown_metrics(line: dict[str, Any]) -> str:
     kl = "-" if line["kl"] is None else f"{line['kl']:.2f}"
     residual = "-" if line["residual"] is None else f"{line['residual']:.0e}"
     back = "" if line["accepted"] else ", undone"
-    return f"return {line['return']:.5g} kl {kl} step {line['step']:.2g} residual {residual}{back}"
+    mean = "-" if line["return"] is None else f"{line['return']:.5g}"
+    size = "-" if line["step"] is None else f"{line['step']:.2g}"
+    return f"return {mean} kl {kl} step {size} residual {residual}{back}"
 
 
 def draw_training(
     environment: str,
     method: str,
     x: Sequence[float],
-    returns: list[float],
+    returns: Sequence[float | None],
     counted: str = "transitions",
     shown: str = "return, exploring",
 ) -> Figure:
-    """Draw the return of every batch, and its mean over the last five batches."""
+    """Draw the return of every batch, and its mean over the last five batches.
+
+    Returns that are unknown or too large to draw are left out.
+    """
     figure, axis = new_figure()
-    axis.plot(x, returns, ".", color="0.6", label="batch")
-    if len(returns) >= 5:
-        smooth = np.convolve(returns, np.ones(5) / 5, "valid")
+    drawn = np.array([np.nan if each is None else each for each in returns], float)
+    drawn[np.abs(drawn) > LARGEST] = np.nan
+    axis.plot(x, drawn, ".", color="0.6", label="batch")
+    if len(drawn) >= 5:
+        smooth = np.convolve(drawn, np.ones(5) / 5, "valid")
         axis.plot(x[4:], smooth, color=look(method).color, label="mean of five batches")
     axis.set_xlabel(counted)
     axis.set_ylabel(shown)
@@ -82,13 +91,6 @@ def save_animation(path: Path, frames: list[np.ndarray], milliseconds: int = 60)
     pictures = [image.fromarray(np.asarray(frame, np.uint8)) for frame in frames]
     small = [picture.quantize(64) for picture in pictures]
     content = io.BytesIO()
-    small[0].save(
-        content,
-        "GIF",
-        save_all=True,
-        append_images=small[1:],
-        duration=milliseconds,
-        loop=0,
-        optimize=True,
-    )
+    more = {"append_images": small[1:], "duration": milliseconds, "loop": 0, "optimize": True}
+    small[0].save(content, "GIF", save_all=True, **more)
     write_whole(path, content.getvalue())

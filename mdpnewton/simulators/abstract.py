@@ -59,15 +59,23 @@ class Spaces:
         """Half of high minus low, or 1 where that is infinite."""
         assert self.low is not None
         assert self.high is not None
-        bounded = np.isfinite(self.low) & np.isfinite(self.high)
-        return np.where(bounded, (self.high - self.low) / 2, 1.0)
+        with np.errstate(invalid="ignore"):
+            half = self.high / 2 - self.low / 2  # the difference of huge bounds would be infinite
+        return np.where(np.isfinite(half), half, 1.0)
 
     def middle(self) -> np.ndarray:
-        """Midpoint of low and high, or 0 where they are infinite."""
+        """What the unit action 0 stands for.
+
+        That is the midpoint of low and high; 0 where both are infinite; and 1 from the finite one
+        where only one is, so that -1 or 1 stands for it.
+        """
         assert self.low is not None
         assert self.high is not None
-        bounded = np.isfinite(self.low) & np.isfinite(self.high)
-        return np.where(bounded, (self.high + self.low) / 2, 0.0)
+        below, above = np.isfinite(self.low), np.isfinite(self.high)
+        with np.errstate(invalid="ignore"):
+            middle = self.high / 2 + self.low / 2
+        one_end = np.where(below, self.low + 1, np.where(above, self.high - 1, 0.0))
+        return np.where(below & above, middle, one_end)
 
 
 @runtime_checkable

@@ -6,10 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.checks import instance, whole
-from mdpnewton.simulators.abstract import Spaces, check_play
+from mdpnewton.checks import instance, traced, whole
+from mdpnewton.simulators.abstract import SimulationError, Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
@@ -54,9 +55,12 @@ class CompiledSimulator(eqx.Module):
         horizon: int | None = None,
         greedy: bool = False,
     ) -> Trajectories:
-        """See `Simulator`."""
+        """See `Simulator`. Rewards and observations that are not finite raise `SimulationError`."""
         length = check_play(self, episodes, first, horizon)
-        return _play(self, key, policy, w, jnp.arange(first, first + episodes), length, greedy)
+        numbers = jnp.arange(first, first + episodes)
+        played = _play(self, key, policy, w, numbers, length, greedy)
+        _check_finite(self, played, length, first)
+        return played
 
 
 class UnitActions(CompiledSimulator):
@@ -140,3 +144,29 @@ def _play(
     stacked = jax.vmap(one_episode)(numbers)
     flat: Trajectories = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
     return flat
+
+
+def _check_finite(
+    simulator: CompiledSimulator, played: Trajectories, length: int, first: int
+) -> None:
+    """Name the simulator, the step and the episode where the first number is not finite."""
+    if traced(played.rewards):
+        return
+    while isinstance(simulator, UnitActions):
+        simulator = simulator.simulator
+    parts = [("a reward", played.rewards)]
+    parts += [("an observation", leaf) for leaf in jax.tree.leaves(played.observations)]
+    parts += [("an observation", leaf) for leaf in jax.tree.leaves(played.next_observations)]
+    found = []
+    for what, leaf in parts:
+        finite = np.isfinite(np.asarray(leaf))
+        if not finite.all():
+            rows = ~finite.reshape(len(finite), -1).all(axis=1) & np.asarray(played.valid)
+            found += [(int(np.argmax(rows)), what)] if rows.any() else []
+    if found:
+        row, what = min(found)
+        episode, step = divmod(row, length)
+        raise SimulationError(
+            f"{type(simulator).__name__} returned {what} that is not finite in step {step} of "
+            f"episode {first + episode}; fix the simulator."
+        )

@@ -61,10 +61,11 @@ class Trajectories(eqx.Module):
         return jnp.where(self.valid, discount ** jnp.asarray(self.times, float), 0.0)
 
     def returns(self, discount: float = 1.0) -> np.ndarray:
-        """Discounted sum of rewards, one number per episode."""
+        """Discounted sum of rewards, one number per episode; infinite if it is too large."""
         valid = np.asarray(self.valid)
         rewards = np.asarray(self.rewards) * discount ** np.asarray(self.times)
-        return np.bincount(np.asarray(self.episode)[valid], rewards[valid])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.bincount(np.asarray(self.episode)[valid], rewards[valid])
 
 
 def accumulated(

@@ -39,7 +39,8 @@ class Dense(Solver):
         matrix = A.dense()
         ridge = self.ridge + _relative(jnp.diagonal(matrix), self.relative_ridge)
         x, seen = _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
-        return unravel(x), _report("dense", [seen], ridge, flat)
+        system = (matrix[None], x[None], flat[None])
+        return unravel(x), _report("dense", [seen], ridge, flat, [system])
 
 
 class Block(Solver):
@@ -59,14 +60,15 @@ class Block(Solver):
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the block-diagonal system."""
         leaves, structure = jax.tree.flatten(b)
-        solved, seen = [], []
+        solved, seen, systems = [], [], []
         for blocks, leaf in zip(A.blocks(), leaves, strict=True):
             rows = leaf.reshape(blocks.shape[:2])
             x, what = _solve_blocks(blocks, rows, self.ridge, self.absolute)
             solved.append(x.reshape(leaf.shape))
             seen.append(what)
+            systems.append((blocks, x, rows))
         x = jax.tree.unflatten(structure, solved)
-        return x, _report("block", seen, self.ridge, b)
+        return x, _report("block", seen, self.ridge, b, systems)
 
 
 class Diagonal(Solver):
@@ -92,7 +94,8 @@ class Diagonal(Solver):
         entries = ravel_pytree(A.diagonal())[0]
         ridge = self.ridge + _relative(entries, self.relative_ridge)
         x, seen = _solve_entries(entries, flat, ridge, self.absolute)
-        return unravel(x), _report("diagonal", [seen], ridge, flat)
+        system = (entries[:, None, None], x[:, None], flat[:, None])
+        return unravel(x), _report("diagonal", [seen], ridge, flat, [system])
 
 
 def _relative(diagonal: Array, share: float) -> float:
@@ -175,7 +178,12 @@ def _solve_entries(
     return x, _Seen(error, smallest, negative, negative & absolute, flat, broken)
 
 
-def _report(solver: str, found: list[_Seen], ridge: float, b: PyTree) -> SolveReport:
+_Systems = list[tuple[Array, Array, Array]]  # blocks (l, m, m), solutions and right sides (l, m)
+
+
+def _report(
+    solver: str, found: list[_Seen], ridge: float, b: PyTree, systems: _Systems
+) -> SolveReport:
     seen: list[Any] = [_Seen(*map(np.asarray, part)) for part in found]  # type: ignore[arg-type]
 
     def anywhere(name: str) -> bool:
@@ -183,9 +191,12 @@ def _report(solver: str, found: list[_Seen], ridge: float, b: PyTree) -> SolveRe
 
     norm = length(b)
     error = float(sum(part.error.sum() for part in seen)) ** 0.5
+    residual = error / norm if norm > 0 else 0.0
+    if not np.isfinite(residual) or np.isinf(norm):
+        residual = _scaled_residual(systems, ridge)  # squares of large numbers overflow
     negative, singular = anywhere("negative"), anywhere("singular")
     ranked = (
-        ("not finite", anywhere("broken")),
+        ("not finite", anywhere("broken") or not np.isfinite(residual)),
         ("corrected", anywhere("corrected")),
         ("indefinite", negative),
         ("singular", singular),
@@ -193,9 +204,22 @@ def _report(solver: str, found: list[_Seen], ridge: float, b: PyTree) -> SolveRe
     return SolveReport(
         solver=solver,
         status=next((status for status, found in ranked if found), "solved"),
-        residual=error / norm if norm > 0 else 0.0,
+        residual=residual,
         smallest_curvature=min(float(part.smallest.min()) for part in seen),
         negative_curvature=negative,
         singular=singular,
         ridge=ridge,
     )
+
+
+def _scaled_residual(systems: _Systems, ridge: float) -> float:
+    """|A x - b| / |b| of block systems, without squares of large numbers."""
+    errors, sides = [], []
+    largest = max(float(np.abs(b).max(initial=0.0)) for _, _, b in systems)
+    with np.errstate(all="ignore"):
+        for A, x, b in (map(np.asarray, system) for system in systems):
+            scaled = np.einsum("lij,lj->li", A / largest, x) + ridge / largest * x
+            errors.append(np.ravel(scaled - b / largest))
+            sides.append(np.ravel(b / largest))
+        found = np.linalg.norm(np.concatenate(errors)) / np.linalg.norm(np.concatenate(sides))
+    return float(found)

@@ -41,8 +41,9 @@ class SolveReport:
         status: "solved"; "indefinite": solved, although there was negative curvature; "corrected":
             negative curvature was turned positive, as requested; "singular": solved without any
             component along directions of no curvature; "negative curvature": stopped at such a
-            direction; "iterations": stopped at the limit; "not finite": NaN or infinity was met,
-            and the direction is the last finite iterate, or zero.
+            direction; "iterations": stopped at the limit; "inaccurate": round-off left a residual
+            above 1e-6; "not finite": NaN or infinity was met, and the direction is the last finite
+            iterate, or zero.
         residual: |A x - b| / |b| for the matrix that was solved with, ridge included.
         iterations: Number of iterations of an iterative solver; 1 for a direct one.
         smallest_curvature: The smallest x'Ax / x'x that was seen, ridge included; for direct

@@ -1,5 +1,6 @@
 """A training: its contents, their form as plain data, and how it is rebuilt from that."""
 
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from mdpnewton.loop import Record
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy, RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
+from mdpnewton.simulators.environment import OURS, module_of
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.training.presets import PolicyKind, Preset, policy_of, training_methods
 
@@ -114,13 +116,17 @@ class Training:
         }
 
     @classmethod
-    def restored(cls, state: State, simulator: Simulator | None = None) -> "Training":
+    def restored(
+        cls, state: State, simulator: Simulator | None = None, *, module: str = ""
+    ) -> "Training":
         """The training that a state was taken from; it continues bit for bit.
 
         Args:
             state: State that the method `state` gave.
             simulator: Simulator to continue with. By default it is the environment that the state
                 names.
+            module: Module that may be imported if the state's environment is `module:Id-v0`: a
+                saved training runs no code without your word.
         """
         call = "Training.restored"
         parts = dict(zip(PARTS, entries(call, state, *PARTS), strict=True))
@@ -130,6 +136,11 @@ class Training:
                 "the training was begun with a simulator of its own; pass it: "
                 "`Training.restored(state, simulator)`."
             )
+        if simulator is None and untrusted_module(name, module):
+            raise ValueError(
+                f"the training's environment {name!r} imports a module, which runs its code; if "
+                f"you trust it, pass `module={untrusted_module(name, module)!r}`."
+            )
         simulator = simulator_of(name if simulator is None else simulator)
         try:
             return _rebuilt(call, simulator, parts)
@@ -138,6 +149,19 @@ class Training:
                 f"the saved training does not fit the environment {name!r} as it is now "
                 f"({str(error).rstrip('.')}); train again"
             ) from None
+
+
+def untrusted_module(environment: str, trusted: str = "") -> str:
+    """The module that the environment of a saved training would import; empty if that is harmless.
+
+    It is harmless if the module is ours, trusted or imported already.
+
+    Args:
+        environment: Name of the environment.
+        trusted: Name of the module that the user trusts.
+    """
+    module = module_of(environment)
+    return "" if module in ("", OURS[1], trusted) or module in sys.modules else module
 
 
 def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) -> ActorCritic:

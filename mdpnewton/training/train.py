@@ -95,7 +95,7 @@ def begin(
     instance("train", "preset", preset, Preset, "pass `Preset(...)`")
     choice("train", "policy", kind, get_args(PolicyKind))
     choice("train", "method", method, training_methods(preset, kind))
-    key = jax.random.key(whole("train", "seed", seed))
+    key = jax.random.key(whole("train", "seed", seed, most=2**63 - 1))
     look, draw = jax.random.split(jax.random.fold_in(key, 1))
     batch = _blind_batch(look, simulator, preset)
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
@@ -160,6 +160,14 @@ def proceed(
     )
     training.w, training.status = result.w, result.status
     return training
+
+
+def no_iteration(training: Training) -> str:
+    """What to tell if a limit of transitions is over before the first iteration."""
+    return (
+        f"no iteration was made: the first batch alone has {training.evaluator.memory.transitions} "
+        f"transitions; allow more than that to train"
+    )
 
 
 def _has_tight_offset(method: Method) -> bool:

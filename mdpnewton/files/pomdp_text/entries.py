@@ -92,6 +92,11 @@ class Rewards:
         self._rules.append(rule)
         self._value.append(value)
 
+    @property
+    def of_observations(self) -> bool:
+        """Whether a rule depends on the observation."""
+        return any(rule[3] != ANY for rule in self._rules)
+
     def set_row(self, action: int, state: int, successor: int, values: np.ndarray) -> None:
         """Set the rewards of all observations: one rule clears them, others set those not 0."""
         self.set_entry((action, state, successor, ANY), 0.0)

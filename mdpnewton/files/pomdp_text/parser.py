@@ -24,6 +24,10 @@ from mdpnewton.models.pomdp import ANY, FinitePOMDP
 
 PREAMBLE = STATEMENTS[:5]
 DENSE_ENTRIES = 250_000  # a model with at most this many probabilities is always dense
+MOST_ACTIONS = 10_000  # each has matrices of its own
+MOST_PAIRS = 10_000_000  # maximum number of pairs of a state and an action
+MOST_ENTRIES = 10_000_000  # maximum number of probabilities beyond those that the text lists
+MOST_OUTCOMES = 300_000_000  # maximum number of outcomes whose rewards are averaged
 
 
 def parse_pomdp(text: str, source: str = "text") -> FinitePOMDP:
@@ -53,6 +57,7 @@ class _Parser:
         self.given: dict[str, Any] = {}
         self.start: np.ndarray | None = None
         self.rescaled = 0
+        self.entries = 0
         self.in_body = False
 
     def model(self) -> FinitePOMDP:
@@ -62,6 +67,7 @@ class _Parser:
         every = range(self.actions.size)
         transition = [self._rows(self.T, "T", action) for action in every]
         observation = [self._rows(self.O, "O", action) for action in every]
+        self._check_outcomes(transition, observation)
         sign = -1.0 if self.given["values"] == "cost" else 1.0
         stored = _stored(transition, observation)
         return FinitePOMDP(
@@ -140,6 +146,11 @@ class _Parser:
         self.actions: Names = self.given["actions"]
         self.observations: Names = self.given["observations"]
         n = self.states.size
+        if self.actions.size > MOST_ACTIONS or n * self.actions.size > MOST_PAIRS:
+            self.tokens.fail(
+                f"{n:,} states with {self.actions.size:,} actions are too many: at most "
+                f"{MOST_ACTIONS:,} actions and {MOST_PAIRS:,} pairs of both are read; use fewer"
+            )
         if self.start is None:
             self.start = np.full(n, 1 / n)
         self.T = Probabilities(n, n)
@@ -159,34 +170,69 @@ class _Parser:
             tokens.index += 1
             column = columns.index(tokens)
             value = probability(tokens, f"`{word}: action : state : {KINDS[columns.kind]}`")
+            self._count(at, action, row, width if column == ANY else 1)
             into.set_entry(at, action, row, column, value)
         elif tokens.word == "uniform":
             tokens.index += 1
+            self._count(at, action, row, width)
             into.set_row(at, action, row, np.full(width, 1 / width))
         elif tokens.word == "reset" and word == "T":
             tokens.index += 1
+            self._count(at, action, row, np.count_nonzero(cast(np.ndarray, self.start)))
             into.set_row(at, action, row, cast(np.ndarray, self.start))
         elif tokens.word in ("identity", "reset"):
             remedy = "write T: action identity" if tokens.word == "identity" else "only T has it"
             tokens.fail(f"`{word}: action : state` takes no `{tokens.word}`; {remedy}")
         else:
             values = probabilities(tokens, width, f"`{word}: action : state`")
+            self._count(at, action, row, np.count_nonzero(values))
             into.set_row(at, action, row, values)
 
     def _matrix(self, at: int, word: str, into: Probabilities, action: int) -> None:
         tokens, (n, width) = self.tokens, into.shape
         if tokens.word == "uniform":
             tokens.index += 1
+            self._count(at, action, ANY, width)
             into.set_row(at, action, ANY, np.full(width, 1 / width))
         elif tokens.word == "identity" and word == "T":
             tokens.index += 1
+            self._count(at, action, ANY, 1)
             into.set_identity(at, action)
         elif tokens.word in ("identity", "reset"):
             remedy = "only T has it" if word == "O" else "write T: action : * reset"
             tokens.fail(f"`{word}: action` takes no `{tokens.word}`; {remedy}")
         else:
             values = probabilities(tokens, n * width, f"`{word}: action`")
+            self._count(at, action, 0, np.count_nonzero(values))
             into.set_matrix(at, action, values.reshape(n, width))
+
+    def _count(self, at: int, action: int, row: int, columns: Any) -> None:
+        """Count the probabilities that a statement sets, before they take any memory."""
+        rows = self.states.size if row == ANY else 1
+        self.entries += (self.actions.size if action == ANY else 1) * rows * int(columns)
+        if self.entries > MOST_ENTRIES + len(self.tokens.words):
+            self.tokens.fail(
+                f"the statements up to this one set {self.entries:,} probabilities, more than the "
+                f"{MOST_ENTRIES:,} that are read beyond those in the text; use fewer states, or "
+                f"say what is not 0",
+                at,
+            )
+
+    def _check_outcomes(self, transition: list[Any], observation: list[Any]) -> None:
+        """Refuse rewards of observations whose expectation has too many terms."""
+        if not self.R.of_observations:
+            return
+        total = sum(
+            int(np.diff(seen.indptr)[T.indices].sum())
+            for T, seen in zip(transition, observation, strict=True)
+        )
+        if total > MOST_OUTCOMES:
+            self.tokens.fail(
+                f"rewards of observations have {total:,} outcomes, more than the "
+                f"{MOST_OUTCOMES:,} that are averaged; write * for the observation, or say what "
+                f"is not 0",
+                len(self.tokens.words),
+            )
 
     def _reward(self) -> None:
         tokens, width = self.tokens, self.observations.size
