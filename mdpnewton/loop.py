@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -13,14 +12,14 @@ from jaxtyping import PyTree
 
 from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.curvature import gradient
-from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, State, WeightedPairs
+from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import Direction, Method, direction, method_named
+from mdpnewton.methods.line import is_finite, line_along, move
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy
-from mdpnewton.solve import SolveReport, inner, length, on_host
-from mdpnewton.steps import Constant, Line, Step, StepRule
-from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
+from mdpnewton.solve import SolveReport, length
+from mdpnewton.steps import Constant, Step, StepRule
 
 Status = Literal["converged", "stagnated", "iterations", "interrupted", "stopped", "failed"]
 SMALL = 1e-3  # weights of a gradient whose sum is below this make the tolerance smaller
@@ -141,7 +140,7 @@ def search(
     if previous is not None:
         instance("search", "previous", previous, Step, "pass the `step` of a record")
     w = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), w)
-    if not _is_finite(w):
+    if not is_finite(w):
         raise ValueError("`search(w=...)` must be finite, but has NaN or infinite entries.")
     history: list[Record] = []
     trace, failure = [w], ""
@@ -177,7 +176,7 @@ def search(
             if _converged(norm, gradient_tolerance, evaluation):
                 status = "converged"
                 break
-            line = _line(evaluator, policy, w, evaluation, ahead, here)
+            line = line_along(evaluator, policy, w, evaluation, ahead, here)
             line.previous, line.risen = previous, evaluation.objective - before
             decided = step.choose(line, iteration)
             next_key = _fold(key, iteration + 1)
@@ -224,11 +223,6 @@ def _resumed(state: State, w: PyTree) -> tuple[list[Record], list[PyTree], tuple
     return records, trace, (best, int(since_best), before)
 
 
-def move(w: PyTree, size: float, ahead: PyTree) -> PyTree:
-    """w + size * direction."""
-    return jax.tree.map(lambda x, d: x + size * d, w, ahead)
-
-
 def _transact(
     evaluator: Evaluator,
     policy: Policy,
@@ -243,7 +237,7 @@ def _transact(
     reason, arrived = decided.reason, None
     if decided.accepted:
         moved = move(w, decided.size, ahead.value)
-        if _is_finite(moved):
+        if is_finite(moved):
             with suppress(ArithmeticError):
                 arrived = evaluator.evaluate(key, policy, moved)
             if arrived is None or not np.isfinite(arrived.objective):
@@ -262,57 +256,6 @@ def _transact(
     return replace(decided, accepted=False, reason=reason), w, evaluation
 
 
-def _line(
-    evaluator: Evaluator,
-    policy: Policy,
-    w: PyTree,
-    evaluation: Evaluation,
-    ahead: Direction,
-    key: Any,
-) -> Line:
-
-    def objective_at(size: float) -> float:
-        moved = move(w, size, ahead.value)
-        with suppress(ArithmeticError):
-            return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
-        return float("nan")
-
-    def slope_at(size: float) -> float:
-        moved = move(w, size, ahead.value)
-        with suppress(ArithmeticError):
-            pairs = evaluator.evaluate(key, policy, moved)
-            return inner(gradient(policy, moved, pairs), ahead.value)
-        return float("nan")
-
-    def pairs() -> WeightedPairs:
-        if not isinstance(evaluation, WeightedPairs):
-            raise ValueError("this step rule looks at pairs of states and actions; use another one")
-        return evaluation
-
-    quadratic = None
-    if isinstance(evaluation, AccumulatedMatrices):
-        quadratic = partial(fisher_form, ahead.value, evaluation)
-
-    def divergence_at(size: float) -> float:
-        if quadratic is not None:
-            return 0.5 * quadratic() * size**2
-        return float(mean_divergence(policy, w, move(w, size, ahead.value), pairs()))
-
-    def surrogate_at(size: float) -> float:
-        return float(promised(policy, w, move(w, size, ahead.value), pairs()))
-
-    return Line(
-        start=evaluation.objective,
-        slope=ahead.report.slope,
-        norm=length(ahead.value),
-        objective_at=objective_at,
-        slope_at=slope_at,
-        divergence_at=divergence_at,
-        surrogate_at=surrogate_at,
-        fisher_form=quadratic,
-    )
-
-
 def _fold(key: Any, iteration: int) -> Any:
     return None if key is None else jax.random.fold_in(key, iteration)
 
@@ -325,7 +268,3 @@ def _converged(norm: float, tolerance: float, evaluation: Evaluation) -> bool:
         return True
     total = float(np.abs(np.asarray(evaluation.gradient_weights)).sum())
     return bool(norm <= tolerance * min(1.0, total / SMALL))
-
-
-def _is_finite(w: PyTree) -> bool:
-    return bool(np.isfinite(on_host(w)).all())

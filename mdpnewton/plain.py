@@ -79,7 +79,7 @@ def rebuilt(call: str, kind: type[Any], data: Any) -> Any:
     hints, known = get_type_hints(kind), [field.name for field in fields(kind)]
     parts = dict(zip(known, entries(call, data, *known), strict=True))
     for name, hint in hints.items():
-        if is_dataclass(hint):
+        if isinstance(hint, type) and is_dataclass(hint):
             parts[name] = rebuilt(call, hint, parts[name])
         elif get_origin(hint) is tuple:
             parts[name] = tuple(parts[name])

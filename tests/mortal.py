@@ -6,7 +6,8 @@ from pathlib import Path
 
 from mdpnewton.files import folder as files
 
-OPERATIONS = ("open", "fsync", "replace")
+EVERY = ("open", "fsync", "replace")
+STATES = ("fsync",)  # after the writing of a file, and after its renaming
 
 
 class Dead(BaseException):
@@ -16,12 +17,12 @@ class Dead(BaseException):
 class Mortal:
     """The operating system of a process that dies after so many operations on files."""
 
-    def __init__(self, left):
-        self.left = left
+    def __init__(self, left, operations):
+        self.left, self.operations = left, operations
 
     def __getattr__(self, name):
         known = getattr(os, name)
-        if name not in OPERATIONS:
+        if name not in self.operations:
             return known
         return lambda *arguments: self.after(known, *arguments)
 
@@ -35,19 +36,19 @@ class Mortal:
         return found
 
 
-def every_death(monkeypatch, command, check, step=1):
+def every_death(monkeypatch, command, check, operations=EVERY):
     """Let a command die after the first operation, the second, ...; returns how many there were.
 
     Args:
         monkeypatch: Replaces the operating system for as long as the command runs.
         command: Called with the name of a new folder; gives the exit status.
         check: Called with the folder and the number of the operation after every death.
-        step: Only every so many operations are looked at.
+        operations: Names of the operations that are counted, beside the unlinking of files.
     """
     unlink, moment = Path.unlink, 0
     while True:
-        moment += step
-        system, folder = Mortal(moment), f"x{moment}"
+        moment += 1
+        system, folder = Mortal(moment, operations), f"x{moment}"
         with monkeypatch.context() as patch:
             patch.setattr(files, "os", system)
             patch.setattr(Path, "unlink", lambda *a, s=system, **o: s.after(unlink, *a, **o))

@@ -45,7 +45,8 @@ class Options:
 def _plan(options: Options, folder: Path) -> Plan:
     from mdpnewton.cli.workers import executor_for
     from mdpnewton.files.identity import MARK
-    from mdpnewton.files.pomdp import parse_pomdp, pomdp_source
+    from mdpnewton.files.pomdp import pomdp_source
+    from mdpnewton.files.pomdp_text import parse_pomdp
 
     text, source = pomdp_source(options.model)
     pomdp = parse_pomdp(text, source)
