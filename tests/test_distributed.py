@@ -15,6 +15,8 @@ from problems import random_mdp
 
 import mdpnewton as mn
 from mdpnewton.domains.cartpole import CartPole
+from mdpnewton.domains.tetris import Survival, estimate, play
+from mdpnewton.domains.tetris.policy import soft_start
 from mdpnewton.executors import ClusterLostError
 from mdpnewton.jobs import Here, Processes
 from mdpnewton.simulators import UnitActions
@@ -260,3 +262,15 @@ def test_an_executor_and_batches_exclude_each_other(optimize):
         optimize(math.prod, [1.0], batched=True, executor=Here())
     with pytest.raises(ValueError, match=rf"`{name}\(executor=...\)` needs a method `submit`"):
         optimize(math.prod, [1.0], executor=sys)
+
+
+@pytest.mark.parametrize("who", ["one", "three", "ours"])
+def test_games_of_tetris_have_the_same_bits_whoever_plays_them(who, executors):
+    board = {"features": "bi", "height": 6, "width": 5, "games": 40, "seed": 2}
+    w = soft_start(mn.AfterstatePolicy("bi", 6, 5))
+    here, there = (play(w, policy="gibbs", executor=one, **board) for one in (None, executors[who]))
+    np.testing.assert_array_equal(here.boards, there.boards)
+    np.testing.assert_array_equal(here.lines, there.lines)
+    here, there = (estimate(w, Survival(), executor=one, **board) for one in (None, executors[who]))
+    np.testing.assert_array_equal(here.gradient, there.gradient)
+    np.testing.assert_array_equal(here.fisher, there.fisher)

@@ -200,6 +200,7 @@ def without_times(folder):
     return found
 
 
+WALK = "user_environments:user/Walk-v0"
 COMMANDS = {
     "train": ["train", "cartpole", "--policy=linear", "--iterations=2"],
     "train on Gymnasium": [

@@ -79,8 +79,8 @@ class GymnasiumSimulator:
             # The policy always answers `copies` observations, some of them zeros, and an episode
             # has its own row among them: the last bits may depend on both.
             numbers = np.roll(np.arange(begin, begin + self.copies), begin % self.copies)
-            keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.asarray(numbers))
-            seeds = np.asarray(jax.vmap(lambda k: jax.random.bits(k, dtype=jnp.uint32))(keys))
+            keys, drawn = _keys_and_seeds(key, numbers)
+            seeds = np.asarray(drawn)
             rows = [
                 n % self.copies for n in range(begin, min(begin + self.copies, first + episodes))
             ]
@@ -133,6 +133,13 @@ class GymnasiumSimulator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.recipe()
+
+
+@jax.jit
+def _keys_and_seeds(key: PRNGKeyArray, numbers: ArrayLike) -> tuple[Key[Array, " n"], Array]:
+    """The keys of episodes by their numbers, and 32 random bits for the seed of each."""
+    keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.asarray(numbers))
+    return keys, jax.vmap(lambda k: jax.random.bits(k, dtype=jnp.uint32))(keys)
 
 
 @eqx.filter_jit

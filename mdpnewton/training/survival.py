@@ -16,6 +16,7 @@ from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.tetris.rules import Survival
 from mdpnewton.domains.tetris.simulate import estimate, play
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, State
+from mdpnewton.executors import Executor
 from mdpnewton.plain import entries, reals
 
 # Discounts of survival by rows: games on higher boards last longer.
@@ -144,6 +145,7 @@ class SurvivalEvaluator(Evaluator):
         stages: Until which share of the time, how many rows; see `Schedule.stages`.
         clock: Says how much of the time is over.
         threads: Maximum number of threads; results don't depend on it.
+        executor: Object with `submit` whose workers play instead of threads, or None.
         evaluations: Number of evaluations that were made.
         seen: What the last evaluation saw, None before the first.
         held: The evaluation of the point where the search is, None before the first.
@@ -156,8 +158,10 @@ class SurvivalEvaluator(Evaluator):
         clock: Clock,
         *,
         threads: int | None = None,
+        executor: Executor | None = None,
     ):
-        self.schedule, self.stages, self.clock, self.threads = schedule, stages, clock, threads
+        self.schedule, self.stages, self.clock = schedule, stages, clock
+        self.threads, self.executor = threads, executor
         self.evaluations = 0
         self.seen: Seen | None = None
         self.held: AccumulatedMatrices | None = None
@@ -181,6 +185,7 @@ class SurvivalEvaluator(Evaluator):
             games=games,
             seed=seed_of(key),
             threads=self.threads,
+            executor=self.executor,
             **board_of(board),
         )
         wanted = numbers.pieces / max(float(found.pieces.mean()), 1.0)
@@ -217,6 +222,7 @@ class SurvivalEvaluator(Evaluator):
             games=self.schedule.games if last is None else last.games,
             seed=seed_of(jax.random.fold_in(key, 1)),
             threads=self.threads,
+            executor=self.executor,
             **board_of(replace(policy, height=height)),
         )
         return found.mean

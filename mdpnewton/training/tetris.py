@@ -17,6 +17,7 @@ from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
 from mdpnewton.domains.tetris.rules import Survival
 from mdpnewton.domains.tetris.simulate import estimate
 from mdpnewton.evaluation import State
+from mdpnewton.executors import Executor
 from mdpnewton.jobs import Checkpoint
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Settings, method_for, names
@@ -96,6 +97,7 @@ def train_tetris(
     start: np.ndarray | None = None,
     seed: int = 0,
     threads: int | None = None,
+    executor: Executor | None = None,
     schedule: Schedule | None = None,
     callback: Callable[[Iteration], object] | None = None,
     checkpoint: Checkpoint | None = None,
@@ -111,6 +113,7 @@ def train_tetris(
             With them there is no warm-up on lower boards.
         seed: Random seed.
         threads: Maximum number of threads.
+        executor: Object with `submit` whose workers play instead of threads.
         schedule: The numbers of the search.
         callback: Called after each iteration.
         checkpoint: Keeps the state of the training, from which the same call goes on after a kill.
@@ -131,7 +134,7 @@ def train_tetris(
     kept = Checkpoint(None) if checkpoint is None else checkpoint
     before = kept.load()
     clock = Clock(minutes, iterations, spent=0.0 if before is None else before["spent"])
-    evaluator = SurvivalEvaluator(numbers, stages, clock, threads=threads)
+    evaluator = SurvivalEvaluator(numbers, stages, clock, threads=threads, executor=executor)
     training = TetrisTraining(policy, w, w)
     if before is not None:
         evaluator = evaluator.restored(before["search"]["evaluator"])

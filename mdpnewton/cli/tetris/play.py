@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.cli.tetris.players import players
 from mdpnewton.cli.tetris.weights import given_weights
 
 
@@ -24,6 +25,8 @@ class Options:
         seed: Random seed.
         games: Number of games.
         workers: Number of games at once (default: all processors).
+        cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
+            start one here, or an address. The numbers do not depend on it.
         cap: Maximum number of pieces per game.
     """
 
@@ -35,15 +38,24 @@ class Options:
     seed: int = flag(0, least=0)
     games: int = flag(1000, least=1)
     workers: int | None = flag(None, least=1)
+    cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     cap: int = flag(10_000_000, least=1)
 
 
 def _plan(options: Options, folder: Path) -> Plan:
     weights, features = given_weights(options.weights, options.features)
-    return Plan(partial(_played, options, weights, features), title="tetris")
+    executor = players(options.workers, options.cluster)
+
+    def run(progress: Progress) -> Outcome:
+        with executor as others:
+            return _played(options, weights, features, others, progress)
+
+    return Plan(run, title="tetris")
 
 
-def _played(options: Options, weights: Any, features: str, progress: Progress) -> Outcome:
+def _played(
+    options: Options, weights: Any, features: str, executor: Any, progress: Progress
+) -> Outcome:
     from mdpnewton.domains.tetris.simulate import joined, play_chunks
 
     progress(0, options.games, "compiling, if it is the first time")
@@ -59,6 +71,7 @@ def _played(options: Options, weights: Any, features: str, progress: Progress) -
             policy=options.policy,
             seed=options.seed,
             threads=options.workers,
+            executor=executor,
             cap=options.cap,
         )
         begin = time.process_time()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.tables import method_names
+from mdpnewton.cli.tetris.players import players
 from mdpnewton.version import RESULTS, __version__
 
 FINAL_GAMES = 1000
@@ -29,6 +30,8 @@ class Options:
         seed: Random seed.
         workers: Number of games at once (default: all processors). The numbers do not depend
             on it.
+        cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
+            start one here, or an address. The numbers do not depend on it.
         restart: Move the training that is in the folder aside and begin a new one.
     """
 
@@ -41,6 +44,7 @@ class Options:
     start: Path | None = flag(None, metavar="FILE.json")
     seed: int = flag(0, least=0)
     workers: int | None = flag(None, least=1)
+    cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
 
 
@@ -72,7 +76,12 @@ def _plan(options: Options, folder: Path) -> Plan:
         "version": __version__,
         MARK: RESULTS,
     }
-    run = partial(_trained, options, policy, start, minutes, folder)
+    executor = players(options.workers, options.cluster)
+
+    def run(progress: Progress) -> Outcome:
+        with executor as others:
+            return _trained(options, policy, start, minutes, folder, others, progress)
+
     return Plan(run, title="tetris", about=about, resumes=True, restart=options.restart)
 
 
@@ -82,6 +91,7 @@ def _trained(
     start: Any,
     minutes: float | None,
     folder: Path,
+    executor: Any,
     progress: Progress,
 ) -> Outcome:
     import numpy as np
@@ -105,6 +115,7 @@ def _trained(
         start=None if start is None else np.asarray(start),
         seed=options.seed,
         threads=options.workers,
+        executor=executor,
         callback=show,
         checkpoint=Checkpoint(folder / "training.npz"),
     )
@@ -123,7 +134,7 @@ def _trained(
         "weights": weights,
         "last_weights": found.w.tolist(),
         "curve": [[one.seconds, one.height, one.lines] for one in found.history],
-        "greedy": _played(options, weights, found, progress),
+        "greedy": _played(options, weights, found, executor, progress),
     }
     return Outcome(
         results,
@@ -134,7 +145,9 @@ def _trained(
     )
 
 
-def _played(options: Options, weights: Any, found: Any, progress: Progress) -> dict[str, Any]:
+def _played(
+    options: Options, weights: Any, found: Any, executor: Any, progress: Progress
+) -> dict[str, Any]:
     """The averaged weights on fresh games, greedily."""
     from mdpnewton.domains.tetris.simulate import play
 
@@ -150,6 +163,7 @@ def _played(options: Options, weights: Any, found: Any, progress: Progress) -> d
         games=games,
         seed=options.seed + 10_000,
         threads=options.workers,
+        executor=executor,
     )
     return {
         "mean": done.mean,

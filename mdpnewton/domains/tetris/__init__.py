@@ -4,10 +4,10 @@
 `plain_estimates` say the same in plain Python, and are what it is tested against.
 """
 
+from mdpnewton.domains.tetris.games import Played as Played
 from mdpnewton.domains.tetris.rules import Estimate as Estimate
 from mdpnewton.domains.tetris.rules import RecurrentBoard as RecurrentBoard
 from mdpnewton.domains.tetris.rules import Survival as Survival
-from mdpnewton.domains.tetris.simulate import Played as Played
 from mdpnewton.domains.tetris.simulate import estimate as estimate
 from mdpnewton.domains.tetris.simulate import play as play
 from mdpnewton.domains.tetris.simulate import play_chunks as play_chunks

@@ -2,19 +2,19 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mdpnewton.checks import choice, required
 from mdpnewton.domains.tetris.chunks import in_order
+from mdpnewton.domains.tetris.games import EstimateChunk, PlayChunk, Played
 from mdpnewton.domains.tetris.pieces import check_size
 from mdpnewton.domains.tetris.rules import (
     Estimate,
     RecurrentBoard,
     Rule,
     Survival,
-    standard_error,
 )
 from mdpnewton.domains.tetris.tables import (
     FEATURES,
@@ -22,46 +22,13 @@ from mdpnewton.domains.tetris.tables import (
     feature_names,
     padded,
     policy_table,
-    shape_table,
     whole_diagonal,
     whole_matrix,
 )
+from mdpnewton.executors import Executor
 
 POLICIES = ("greedy", "gibbs")
 CAP = 10_000_000
-
-
-class Played(NamedTuple):
-    """Games that were played to their end or to the cap.
-
-    Attributes:
-        lines: Number of lines of every game.
-        pieces: Number of pieces placed in every game.
-        capped: Whether the game was stopped at the cap.
-        boards: The last board of every game: its columns as bits, the lowest row lowest.
-        cpu_seconds: Processor time of this process, all threads together.
-    """
-
-    lines: np.ndarray
-    pieces: np.ndarray
-    capped: np.ndarray
-    boards: np.ndarray
-    cpu_seconds: float
-
-    @property
-    def games(self) -> int:
-        """How many were played."""
-        return len(self.lines)
-
-    @property
-    def mean(self) -> float:
-        """Mean number of lines per game."""
-        return float(self.lines.mean())
-
-    @property
-    def stderr(self) -> float:
-        """Standard error of `mean`."""
-        return standard_error(self.lines)
 
 
 def play(
@@ -75,6 +42,7 @@ def play(
     seed: int = 0,
     first: int = 0,
     threads: int | None = None,
+    executor: Executor | None = None,
     cap: int = CAP,
 ) -> Played:
     """Games of a policy that scores every placement by weights' features of the board after it.
@@ -94,6 +62,8 @@ def play(
         seed: Random seed.
         first: Index of the first game; games 0 to 9 are games 0 to 4 and 5 to 9.
         threads: Maximum number of threads (default: the processors that may be used).
+        executor: Object with `submit`, such as those of `concurrent.futures`, whose workers play
+            instead of threads.
         cap: Number of pieces after which a game is stopped and reported as capped.
     """
     chunks = play_chunks(
@@ -106,6 +76,7 @@ def play(
         seed=seed,
         first=first,
         threads=threads,
+        executor=executor,
         cap=cap,
     )
     begin = time.process_time()  # what had to be compiled is compiled
@@ -130,6 +101,7 @@ def play_chunks(
     seed: int = 0,
     first: int = 0,
     threads: int | None = None,
+    executor: Executor | None = None,
     cap: int = CAP,
 ) -> Iterator[Played]:
     """The games of `play` as they come, a few at a time and in order: for long runs."""
@@ -138,19 +110,9 @@ def play_chunks(
     if policy not in POLICIES:
         raise ValueError(f"`play(policy=...)` is one of {', '.join(POLICIES)}, got {policy!r}.")
     required("numba", "Tetris")
-    from mdpnewton.domains.tetris.kernels.play import play_games
-
-    shapes, begins = shape_table()
     table = policy_table(given, features, width)
-
-    def chunk(start: int, count: int, stop: np.ndarray) -> Played:
-        lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        capped, boards = np.zeros(count, bool), np.zeros((count, width), np.uint32)
-        fixed = (shapes, begins, table, features == "dt", policy == "gibbs", height, width)
-        play_games(*fixed, np.uint64(seed), start, cap, stop, lines, pieces, capped, boards)
-        return Played(lines, pieces, capped, boards, 0.0)
-
-    return in_order(chunk, first, games, threads)
+    chunk = PlayChunk(table, features == "dt", policy == "gibbs", height, width, seed, cap)
+    return in_order(chunk, first, games, threads, executor)
 
 
 def estimate(
@@ -164,6 +126,7 @@ def estimate(
     seed: int = 0,
     first: int = 0,
     threads: int | None = None,
+    executor: Executor | None = None,
     cap: int = CAP,
     diagonal: bool = False,
 ) -> Estimate:
@@ -182,6 +145,7 @@ def estimate(
         seed: Random seed.
         first: Index of the first game.
         threads: Maximum number of threads; the results are the same bits for any number.
+        executor: Object with `submit` whose workers play instead of threads.
         cap: Number of pieces after which a game is stopped.
         diagonal: Whether to accumulate the diagonals of the matrices and nothing else. They are
             the same bits as those of the whole matrices.
@@ -195,9 +159,6 @@ def estimate(
             f"`estimate(rule=...)` needs a `RecurrentBoard` or a `Survival`, got {rule!r}."
         )
     required("numba", "Tetris")
-    from mdpnewton.domains.tetris.kernels.estimate import estimate_games
-
-    shapes, begins = shape_table()
     table = policy_table(given, features, width)
     size, survival = len(given), isinstance(rule, Survival)
     critic, beta, share, at_empty, include_start = np.zeros(height + 1), 1.0, 1, True, True
@@ -209,20 +170,15 @@ def estimate(
     entries = sum(area(features, size, diagonal=diagonal))
     squares = squared * (side if diagonal else side**2)
 
-    def chunk(start: int, count: int, stop: np.ndarray) -> tuple[Any, ...]:
-        lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        capped = np.zeros(count, bool)
-        sums = [np.zeros(side), np.zeros(squares), np.zeros(entries), np.zeros(entries)]
-        sums += [np.zeros(height + 1, np.int64), np.zeros(height + 1)]
-        game = (shapes, begins, table, features == "dt", height, width)
-        run = (np.uint64(seed), start, cap, stop)
-        settings = (survival, at_empty, include_start, beta, critic, share, diagonal)
-        cycles = estimate_games(*game, *run, *settings, lines, pieces, capped, *sums)
-        return lines, pieces, capped, cycles, *sums
-
+    chunk = EstimateChunk(
+        (table, features == "dt", height, width),
+        (seed, cap),
+        (survival, at_empty, include_start, beta, critic, share, diagonal),
+        (side, squares, entries, entries),
+    )
     played: list[tuple[np.ndarray, ...]] = []
     totals: list[Any] = [0, 0.0, 0.0, 0.0, 0.0, 0, 0.0]
-    for one in in_order(chunk, first, games, threads):
+    for one in in_order(chunk, first, games, threads, executor):
         played.append(one[:3])
         totals = [total + new for total, new in zip(totals, one[3:], strict=True)]
     cycles, gradient, h1, h2, fisher, visits, seen = totals

@@ -1,0 +1,124 @@
+"""SIGKILL at random moments, from a fixed schedule; and the same bits for any number of workers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdpnewton.experiments import EXPERIMENTS
+
+TESTS = Path(__file__).parent
+NOISY = "noisy_environment:Noisy-v0"
+SMALL_TETRIS = ["--set=games=20", "--set=fresh_games=20", "--set=height=8"]
+COMMANDS = {
+    "train compiled": ["train", "cartpole", "--policy=linear", "--iterations=8"],
+    "train on Gymnasium": ["train", NOISY, "--policy=linear", "--iterations=8"],
+    "run cartpole": ["run", "cartpole", "--set=runs=1", "--set=transitions=2000"],
+    "run tetris": ["run", "tetris", "--set=iterations=3", *SMALL_TETRIS],
+    "run ball-in-cup": ["run", "ball-in-cup", "--set=runs=1", "--set=updates=3"],
+    "solve": ["solve", "tiger", "--nodes=4", "--restarts=12"],
+}
+TIMES = ("seconds", "time", "x_seconds")
+
+
+def started(command, folder, where):
+    """The command as a process of its own group, which ends with all of its workers."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+    words = [sys.executable, "-m", "mdpnewton", *command, "--out", str(folder)]
+    return subprocess.Popen(
+        words,
+        cwd=where,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(command, folder, where):
+    """Run to the end; returns how long it took."""
+    began = time.monotonic()
+    with started(command, folder, where) as process:
+        _, err = process.communicate(timeout=500)
+    assert process.returncode == 0, err
+    return time.monotonic() - began
+
+
+def found(folder):
+    """The results without times and names of folders."""
+    return _timeless(json.loads((Path(folder) / "results.json").read_text()))
+
+
+def _timeless(data):
+    if isinstance(data, dict):
+        kept = {k: v for k, v in data.items() if not any(word in k for word in TIMES)}
+        return {key: _timeless(value) for key, value in kept.items() if key != "controller"}
+    return [_timeless(each) for each in data] if isinstance(data, list) else data
+
+
+def killed_and_resumed(name, kills, seed, where):
+    """Kill the command so often, each time after a random part of its duration; compare."""
+    command, rng = COMMANDS[name], np.random.default_rng(seed)
+    duration = finish(command, "whole", where)
+    ended = 0
+    while kills:
+        folder = f"run-{kills}"
+        for _ in range(min(kills, 5)):
+            kills -= 1
+            with started(command, folder, where) as process:
+                time.sleep(duration * rng.uniform(0.2, 1.0))
+                ended += process.poll() is not None
+                os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+                process.communicate()
+            torn = [path for path in Path(where, folder).rglob("*.npz") if not whole(path)]
+            assert not torn
+        finish(command, folder, where)
+        assert found(Path(where, folder)) == found(Path(where, "whole"))
+    return ended
+
+
+def whole(path):
+    from mdpnewton.files.states import load_state
+
+    return bool(load_state(path))
+
+
+@pytest.mark.parametrize("name", ["train on Gymnasium", "solve"])
+def test_a_kill_loses_nothing(name, tmp_path):
+    killed_and_resumed(name, 2, 0, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_hundred_kills_lose_nothing(name, tmp_path):
+    killed_and_resumed(name, 17, 1, tmp_path)
+
+
+def test_training_does_not_depend_on_the_number_of_workers(tmp_path):
+    command = ["train", NOISY, "--policy=linear", "--iterations=3"]
+    for workers in (1, 3):
+        finish([*command, f"--workers={workers}"], f"x{workers}", tmp_path)
+    assert found(tmp_path / "x3") == found(tmp_path / "x1")
+    assert found(tmp_path / "x1")["return"]["mean"]
+
+
+WHO = [["--workers=2"], ["--workers=3"], ["--workers=5"], ["--cluster=local", "--workers=2"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "train"])
+def test_results_do_not_depend_on_who_computes_them(name, tmp_path):
+    command = ["run", name]
+    if name == "train":
+        command = ["train", NOISY, "--iterations=5"]
+    finish(command, "here", tmp_path)
+    for number, who in enumerate(WHO):
+        finish([*command, *who], f"x{number}", tmp_path)
+        assert found(tmp_path / f"x{number}") == found(tmp_path / "here"), who
