@@ -99,7 +99,7 @@ def test_a_damaged_job_is_one_line_and_stays(tiny):
     tiny("--out", "x")
     path = Path("x/jobs/b-1.npz")
     damaged = bytearray(path.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
+    damaged[damaged.index(b"result")] ^= 1
     path.write_bytes(damaged)
     before = content("x")
     status, out, err = tiny("--out", "x")
@@ -423,11 +423,32 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path, kind, worke
     assert process.returncode == 128 + kind
     assert out == ""
     done = len(list((tmp_path / "jobs").glob("*.npz")))
-    assert (
-        err == f"mdpnewton: interrupted: {done} of 2000 jobs are done; the same command goes on\n"
-    )
+    assert err.splitlines() == [
+        "mdpnewton: stopping as soon as nothing is lost; once more to stop at once",
+        f"mdpnewton: interrupted: {done} of 2000 jobs are done; the same command goes on",
+    ]
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "jobs"}
     assert not list((tmp_path / "jobs").glob("*.failed"))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_signal_ends_at_once_and_nothing_is_torn(tmp_path, workers):
+    folder, marks = tmp_path / "run", tmp_path / "marks"
+    marks.mkdir()
+    slow = ("--set", "seconds=60", "--set", f"marks={marks}", "--workers", workers)
+    with started("tiny", "--json", "--out", folder, *slow) as process:
+        while not list(marks.iterdir()):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.readline().startswith("mdpnewton: stopping as soon as")
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (143, "")
+    assert err.startswith("mdpnewton: stopped at once; what was written is whole\n")
+    assert time.monotonic() - began < 30  # the job takes a minute
+    assert {path.name for path in folder.iterdir()} <= {"config.json", "jobs", ".lock"}
 
 
 def test_every_command_that_goes_on_says_so_in_its_help(capsys):

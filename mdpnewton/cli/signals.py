@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from mdpnewton.jobs import stopping
-
 _received: list[int] = []
 
 
@@ -22,7 +20,6 @@ def interrupts() -> Iterator[None]:
     `KeyboardInterrupt`. A second signal ends the process at once: no file is ever half written.
     """
     _received.clear()
-    stopping.forget()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -34,7 +31,8 @@ def interrupts() -> Iterator[None]:
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
-        stopping.forget()
+        if (stopping := _loaded()) is not None:
+            stopping.forget()
 
 
 def exit_status() -> int:
@@ -45,9 +43,23 @@ def exit_status() -> int:
 def _interrupted(number: int, frame: FrameType | None) -> None:
     _received.append(number)
     if len(_received) > 1:
-        cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""  # the progress bar hides it
-        os.write(2, cursor + b"\nmdpnewton: stopped at once; what was written is whole\n")
+        _say("stopped at once; what was written is whole", b"\x1b[?25h")  # shows the cursor again
         os._exit(exit_status())
-    if not stopping.ask():
+    stopping = _loaded()
+    if stopping is None or not stopping.ask():
         raise KeyboardInterrupt
-    os.write(2, b"\nmdpnewton: stopping as soon as nothing is lost; once more to stop at once\n")
+    _say("stopping as soon as nothing is lost; once more to stop at once")
+
+
+def _loaded() -> Any:
+    """The module through which work is asked to stop; None if no such work has begun.
+
+    It is not imported here: that would take longer than a command such as `list` does.
+    """
+    return sys.modules.get("mdpnewton.jobs.stopping")
+
+
+def _say(text: str, before: bytes = b"") -> None:
+    """Write a line past everything that may be under way, below a progress bar if there is one."""
+    start = before + b"\n" if sys.stderr.isatty() else b""
+    os.write(2, start + f"mdpnewton: {text}\n".encode())
