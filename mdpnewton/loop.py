@@ -15,6 +15,7 @@ from mdpnewton.checks import instance, number, whole
 from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods import Direction, Method, direction, method_named
+from mdpnewton.models import SolveError
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, inner, length, on_host
 from mdpnewton.steps import Constant, Line, Step, StepRule
@@ -179,7 +180,7 @@ def search(
                 break
     except KeyboardInterrupt:
         status = "interrupted"
-    except ArithmeticError as error:
+    except SolveError as error:
         status, failure = "failed", str(error)
     norm = length(gradient(policy, w, evaluation))
     if status == "iterations" and _converged(norm, gradient_tolerance, evaluation):
@@ -208,7 +209,7 @@ def _transact(
     if decided.accepted:
         moved = move(w, decided.size, ahead.value)
         if _is_finite(moved):
-            with suppress(ArithmeticError):
+            with suppress(SolveError):
                 arrived = evaluator.evaluate(key, policy, moved)
             if arrived is None or not np.isfinite(arrived.objective):
                 reason = "the objective is not finite there"
@@ -237,13 +238,13 @@ def _line(
 
     def objective_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        with suppress(ArithmeticError):
+        with suppress(SolveError):
             return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
         return float("nan")
 
     def slope_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        with suppress(ArithmeticError):
+        with suppress(SolveError):
             pairs = evaluator.evaluate(key, policy, moved)
             return inner(gradient(policy, moved, pairs), ahead.value)
         return float("nan")
