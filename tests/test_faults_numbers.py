@@ -11,6 +11,7 @@ from problems import random_mdp
 from scipy import sparse
 
 import mdpnewton as mn
+from mdpnewton.models import SolveError
 from mdpnewton.models.closed_loop import ClosedLoop
 from mdpnewton.solve import Block, Dense, Diagonal
 
@@ -60,7 +61,7 @@ class Failing(mn.FiniteEvaluator):
     def _take(self, what):
         self.left[what] -= 1
         if self.left[what] < 0:
-            raise ArithmeticError("the solve failed")
+            raise SolveError("the solve failed")
 
     def evaluate(self, key, policy, w):
         self._take("evaluate")
@@ -104,7 +105,7 @@ def test_a_solve_that_fails_for_the_direction_keeps_the_history():
         def direct(self, at):
             self.left.pop()
             if not self.left:
-                raise ArithmeticError("BiCGSTAB left a relative residual of 0.3")
+                raise SolveError("BiCGSTAB left a relative residual of 0.3")
             return mn.METHODS["natural"].direct(at)
 
     found = mn.search(mn.FiniteEvaluator(random_mdp(0)), POLICY, START, Tired([0] * 4))
@@ -115,6 +116,14 @@ def test_a_solve_that_fails_for_the_direction_keeps_the_history():
     assert np.array_equal(found.w, good.w)
     assert found.objective == good.objective
     assert good.failure == ""
+
+
+def test_other_errors_of_numbers_are_not_taken_for_failed_solves():
+    def callback(record, w):
+        raise ZeroDivisionError("a fault of the caller")
+
+    with pytest.raises(ZeroDivisionError, match="a fault of the caller"):
+        mn.search(mn.FiniteEvaluator(random_mdp(0)), POLICY, START, callback=callback)
 
 
 @pytest.mark.parametrize("scale", [2.0**-30, 2.0**-50, 2.0**-100])

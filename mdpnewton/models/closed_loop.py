@@ -18,6 +18,10 @@ ITERATIVE_TOLERANCE = 1e-13
 RESTARTS = 5
 
 
+class SolveError(ArithmeticError):
+    """A linear solve did not reach its tolerance; `search` takes it for a point without a value."""
+
+
 class ClosedLoop:
     r"""Values and occupancies of a finite MDP under action probabilities.
 
@@ -169,7 +173,7 @@ def _iterated(system: Any, x: np.ndarray) -> np.ndarray:
         if not failed or np.linalg.norm(rest) <= 1e-10 * size:
             found: np.ndarray = np.ldexp(y, exponent)
             return found
-    raise ArithmeticError(
+    raise SolveError(
         f"BiCGSTAB left a relative residual of {np.linalg.norm(rest) / size:.2g} on the closed "
         f"loop of {len(x)} states; pass `FiniteMDP(..., linear_solver='direct')`."
     )
