@@ -129,13 +129,14 @@ def test_the_module_of_an_environment_is_found_in_the_current_folder(tmp_path, m
     assert modules_of("other:A-v0") == modules_of("CartPole-v1") == ()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto"])
-def test_no_cluster_is_one_line(address, monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # which "auto" takes, too
-    out = str(tmp_path / "x")
-    assert main(["run", "demo", "--cluster", address, "--out", out]) == 2
+def test_no_cluster_is_one_line(monkeypatch, tmp_path, capsys):
+    with pytest.raises(ValueError, match=r"^cluster '127.0.0.1:1': there is no Ray head at"):
+        Cluster("127.0.0.1:1").__enter__()
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # which "auto" takes
+    assert main(["run", "demo", "--cluster", "auto", "--out", str(tmp_path / "x")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"mdpnewton: error: cluster '{address}': there is no")
+    assert line.startswith("mdpnewton: error: cluster 'auto': there is no Ray head at")
+    assert "begin one with `ray start --head`, or use 'local'" in line
 
 
 # With the cluster
