@@ -56,6 +56,7 @@ benchmark: setup
 	$(BIN)/python benchmarks/controllers.py
 	$(BIN)/python benchmarks/tetris.py
 	$(BIN)/python benchmarks/ball_in_cup.py
+	$(BIN)/python benchmarks/engine.py
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache

@@ -15,12 +15,9 @@ from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import Direction, Method, direction, method_named
-<<<<<<< HEAD
 from mdpnewton.methods.line import is_finite, line_along, move
-from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
-=======
 from mdpnewton.models import SolveError
->>>>>>> faults
+from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport, length
 from mdpnewton.steps import Constant, Step, StepRule
@@ -241,13 +238,8 @@ def _transact(
     reason, arrived = decided.reason, None
     if decided.accepted:
         moved = move(w, decided.size, ahead.value)
-<<<<<<< HEAD
         if is_finite(moved):
-            with suppress(ArithmeticError):
-=======
-        if _is_finite(moved):
             with suppress(SolveError):
->>>>>>> faults
                 arrived = evaluator.evaluate(key, policy, moved)
             if arrived is None or not np.isfinite(arrived.objective):
                 reason = "the objective is not finite there"
@@ -265,60 +257,6 @@ def _transact(
     return replace(decided, accepted=False, reason=reason), w, evaluation
 
 
-<<<<<<< HEAD
-=======
-def _line(
-    evaluator: Evaluator,
-    policy: Policy,
-    w: PyTree,
-    evaluation: Evaluation,
-    ahead: Direction,
-    key: Any,
-) -> Line:
-
-    def objective_at(size: float) -> float:
-        moved = move(w, size, ahead.value)
-        with suppress(SolveError):
-            return evaluator.objective(key, policy, moved) if _is_finite(moved) else float("nan")
-        return float("nan")
-
-    def slope_at(size: float) -> float:
-        moved = move(w, size, ahead.value)
-        with suppress(SolveError):
-            pairs = evaluator.evaluate(key, policy, moved)
-            return inner(gradient(policy, moved, pairs), ahead.value)
-        return float("nan")
-
-    def pairs() -> WeightedPairs:
-        if not isinstance(evaluation, WeightedPairs):
-            raise ValueError("this step rule looks at pairs of states and actions; use another one")
-        return evaluation
-
-    quadratic = None
-    if isinstance(evaluation, AccumulatedMatrices):
-        quadratic = partial(fisher_form, ahead.value, evaluation)
-
-    def divergence_at(size: float) -> float:
-        if quadratic is not None:
-            return 0.5 * quadratic() * size**2
-        return float(mean_divergence(policy, w, move(w, size, ahead.value), pairs()))
-
-    def surrogate_at(size: float) -> float:
-        return float(promised(policy, w, move(w, size, ahead.value), pairs()))
-
-    return Line(
-        start=evaluation.objective,
-        slope=ahead.report.slope,
-        norm=length(ahead.value),
-        objective_at=objective_at,
-        slope_at=slope_at,
-        divergence_at=divergence_at,
-        surrogate_at=surrogate_at,
-        fisher_form=quadratic,
-    )
-
-
->>>>>>> faults
 def _fold(key: Any, iteration: int) -> Any:
     return None if key is None else jax.random.fold_in(key, iteration)
 

@@ -1,7 +1,8 @@
 """A Ray cluster of three nodes on this machine, in a process of its own, for the tests.
 
-It prints the address of the head and then obeys words on its standard input: `kill` ends a node
-without grace, `add` begins one, `behead` ends the head without grace. It ends with its input.
+It prints the address of the head and then obeys words on its standard input: `kill ID` ends a node
+without grace, if it is not the head, `kill` any one, `add` begins one, `behead` ends the head
+without grace. It says whether it has done so, and ends with its input.
 """
 
 import os
@@ -24,13 +25,17 @@ def main():
         cluster.add_node(**node)
     print(cluster.address, flush=True)
     for line in sys.stdin:
-        if line.strip() == "kill":
-            cluster.remove_node(sorted(cluster.worker_nodes, key=str)[0], allow_graceful=False)
-        elif line.strip() == "add":
+        word, *which = line.split()
+        ended = list(cluster.worker_nodes)
+        if word == "kill":
+            ended = [one for one in ended if not which or one.node_id in which][:1]
+            for one in ended:
+                cluster.remove_node(one, allow_graceful=False)
+        elif word == "add":
             cluster.add_node(**node)
-        elif line.strip() == "behead":
+        elif word == "behead":
             cluster.remove_node(cluster.head_node, allow_graceful=False)
-        print("done", flush=True)
+        print("done" if ended else "none", flush=True)
     cluster.shutdown()
     shutil.rmtree(place, ignore_errors=True)
 

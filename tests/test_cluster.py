@@ -7,6 +7,7 @@ last test takes the head.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -41,10 +42,10 @@ class Nodes:
         self.process = process
         self.address = process.stdout.readline().strip()
 
-    def tell(self, word):
-        self.process.stdin.write(f"{word}\n")
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
+        return self.process.stdout.readline() == "done\n"
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +129,14 @@ def test_the_module_of_an_environment_is_found_in_the_current_folder(tmp_path, m
     assert modules_of("other:A-v0") == modules_of("CartPole-v1") == ()
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto"])
-def test_no_cluster_is_one_line(address, monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # which "auto" takes, too
-    out = str(tmp_path / "x")
-    assert main(["run", "demo", "--cluster", address, "--out", out]) == 2
+def test_no_cluster_is_one_line(monkeypatch, tmp_path, capsys):
+    with pytest.raises(ValueError, match=r"^cluster '127.0.0.1:1': there is no Ray head at"):
+        Cluster("127.0.0.1:1").__enter__()
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # which "auto" takes
+    assert main(["run", "demo", "--cluster", "auto", "--out", str(tmp_path / "x")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"mdpnewton: error: cluster '{address}': there is no")
+    assert line.startswith("mdpnewton: error: cluster 'auto': there is no Ray head at")
+    assert "begin one with `ray start --head`, or use 'local'" in line
 
 
 # With the cluster
@@ -170,19 +172,25 @@ def test_a_job_that_kills_its_worker_three_times_is_told(cluster, tmp_path):
 
 
 def test_a_node_dies_in_the_middle_of_jobs(nodes, cluster, tmp_path):
-    jobs, run, other = slow(tmp_path, 9, 1.5), JobFolder(tmp_path / "run"), tmp_path / "alone"
+    jobs, run, other = slow(tmp_path, 9, 2.0), JobFolder(tmp_path / "run"), tmp_path / "alone"
     alone = JobFolder(other).finished(slow(other, 9, 0.0), Here())
-    killer = threading.Thread(target=nodes.tell, args=("kill",))
 
-    def report(progress):
-        if progress.done == 3:
-            killer.start()
+    def kill():
+        """Ends a node as soon as a job has begun on it."""
+        while True:
+            for path in tmp_path.glob("*.nodes"):
+                fresh = time.time() - path.stat().st_mtime < 0.5
+                if fresh and nodes.tell("kill", *path.read_text().split()):
+                    return
+            time.sleep(0.05)
 
-    found = run.finished(jobs, cluster, report, workers=3)
-    killer.join()
-    nodes.tell("add")
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    found = run.finished(jobs, cluster, workers=3)
+    killer.join(30)
+    assert nodes.tell("add")
     assert same(found, alone)
-    begun = [len(path.read_text()) for path in tmp_path.glob("*.mark")]
+    begun = [len(path.read_text().split()) for path in tmp_path.glob("*.nodes")]
     assert len(begun) == 9
     assert sum(begun) > 9  # the job of the dead node was done again
 
@@ -199,7 +207,7 @@ def test_a_node_dies_in_the_middle_of_plays(nodes, cluster, shaken):
     while killer.is_alive() or plays < 3:
         assert same(together.play(KEY, policy, W, 40), expected)
         plays += 1
-    nodes.tell("add")
+    assert nodes.tell("add")
     broken = mn.GymnasiumSimulator("shaken:Broken-v0", copies=2)
     with pytest.raises(mn.SimulationError, match="in step 4: the motor is off; fix the env"):
         mn.Distributed(broken, cluster, chunk=2).play(KEY, policy, W, 20)
@@ -210,6 +218,18 @@ def test_points_of_a_black_box_are_evaluated_on_a_cluster(cluster):
     together = mn.minimize(np.linalg.norm, np.ones(3), budget=60, executor=cluster)
     assert together.value == alone.value
     np.testing.assert_array_equal(together.x, alone.x)
+
+
+def test_a_broker_that_dies_is_a_lost_cluster(nodes):
+    with Cluster(nodes.address) as executor:
+        under_way = executor.submit(time.sleep, 300)
+        executor._broker.kill()
+        with pytest.raises(
+            ClusterLostError, match=f"the cluster at {nodes.address} is gone; every"
+        ):
+            under_way.result(timeout=60)
+        with pytest.raises(ClusterLostError):
+            executor.check()
 
 
 def results(folder):
@@ -260,3 +280,16 @@ def test_a_local_cluster_does_a_run_and_ends(tmp_path):
         )
         assert (done.returncode, done.stderr) == (0, "")
     assert results(tmp_path / "here") == results(tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_a_head_that_hangs_is_noticed():
+    with Cluster("local", 1) as executor:
+        assert executor.submit(abs, -1).result() == 1
+        under_way = executor.submit(time.sleep, 300)
+        every = subprocess.run(["ps", "axo", "pid,args"], capture_output=True, text=True).stdout
+        heads = [line for line in every.splitlines() if "gcs_server" in line]
+        (head,) = (int(line.split()[0]) for line in heads if executor._folder in line)
+        os.kill(head, signal.SIGSTOP)
+        with pytest.raises(ClusterLostError, match="the local cluster does not answer; everything"):
+            under_way.result(timeout=120)

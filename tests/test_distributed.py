@@ -274,3 +274,21 @@ def test_games_of_tetris_have_the_same_bits_whoever_plays_them(who, executors):
     here, there = (estimate(w, Survival(), executor=one, **board) for one in (None, executors[who]))
     np.testing.assert_array_equal(here.gradient, there.gradient)
     np.testing.assert_array_equal(here.fisher, there.fisher)
+
+
+# Training
+
+
+@pytest.mark.parametrize("kind", ["linear", "rbf", "mlp"])
+def test_a_training_does_not_depend_on_who_plays(kind, executors):
+    simulator = mn.GymnasiumSimulator(NOISY, copies=2, unit_actions=True)
+
+    def trained(who):
+        together = mn.Distributed(simulator, executors[who], chunk=4)
+        preset = mn.Preset(least_transitions=50, features=10, hidden=8)
+        training = mn.train(together, policy=kind, iterations=2, preset=preset)
+        return jax.tree.leaves(training.w), training.play(KEY, 3).returns()
+
+    (alone, returns), (others, more) = trained("here"), trained("ours")
+    assert all(np.array_equal(one, other) for one, other in zip(alone, others, strict=True))
+    np.testing.assert_array_equal(returns, more)

@@ -168,10 +168,9 @@ class Cluster:
             else:
                 told = "does not answer"
         if not self._closed:
-            self._fail(
-                f"the cluster at {self.address} {told}; everything finished is kept, and the same "
-                f"command goes on"
-            )
+            which = "the local cluster" if self._folder else f"the cluster at {self.address}"
+            rest = "everything finished is kept, and the same command goes on"
+            self._fail(f"{which} {told}; {rest}")
             self._end()
 
     def _answer(self, kind: str, number: int, content: Any) -> None:

@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from mdpnewton.methods.abstract import Direction
+from mdpnewton.models import SolveError
 from mdpnewton.policies import Policy
 from mdpnewton.solve import inner, length, on_host
 from mdpnewton.steps import Line
@@ -29,13 +30,13 @@ def line_along(
 
     def objective_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        with suppress(ArithmeticError):
+        with suppress(SolveError):
             return evaluator.objective(key, policy, moved) if is_finite(moved) else float("nan")
         return float("nan")
 
     def slope_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        with suppress(ArithmeticError):
+        with suppress(SolveError):
             pairs = evaluator.evaluate(key, policy, moved)
             return inner(gradient(policy, moved, pairs), ahead.value)
         return float("nan")

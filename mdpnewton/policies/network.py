@@ -18,15 +18,19 @@ from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagona
 Network = Callable[[Any], Float[Array, " outputs"]]
 
 
-@jax.custom_jvp
 def tanh(x: Array) -> Array:
     """`jnp.tanh`, with a derivative that is kept as one array for all products with a curvature."""
+    return _tanh(x)  # a plain function, unlike that one, can be sent to another process
+
+
+@jax.custom_jvp
+def _tanh(x: Array) -> Array:
     return jnp.tanh(x)
 
 
-@tanh.defjvp
+@_tanh.defjvp
 def _tanh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    y = tanh(*primals)
+    y = _tanh(*primals)
     return y, ((1 - y) * (1 + y)) * tangents[0]
 
 
@@ -56,7 +60,7 @@ def mlp(
     ):
         whole("mlp", name, size, least)
     instance("mlp", "activation", activation, Callable, "pass a function, as `jax.numpy.tanh`")
-    network = eqx.nn.MLP(in_size, out_size, width, depth, activation, key=key)
+    network = eqx.nn.MLP(in_size, out_size, width, depth, activation, _identity, key=key)
     layers = tuple(_Linear(layer.weight, layer.bias) for layer in network.layers)
     replaced: eqx.nn.MLP = eqx.tree_at(lambda m: m.layers, network, layers)
     return replaced
