@@ -53,16 +53,15 @@ def in_order(
         for arguments in calls:
             futures.append(executor.submit(function, *arguments))
         return [future.result() for future in futures]
-    except Exception as error:
-        _raise_unsendable(error, parts or {})
-        raise
-    finally:
+    except BaseException as error:
         for future in futures:  # those that are done don't mind
             with suppress(Exception):
                 future.cancel()
+        _raise_unsendable(error, parts or {})
+        raise
 
 
-def _raise_unsendable(error: Exception, parts: Mapping[str, Any]) -> None:
+def _raise_unsendable(error: BaseException, parts: Mapping[str, Any]) -> None:
     """Say what cannot be sent, if that is what the error is about."""
     if not re.search("ickl|erializ", f"{type(error).__name__} {error}"):
         return

@@ -287,7 +287,7 @@ def test_a_head_that_hangs_is_noticed():
     with Cluster("local", 1) as executor:
         assert executor.submit(abs, -1).result() == 1
         under_way = executor.submit(time.sleep, 300)
-        every = subprocess.run(["ps", "axo", "pid,args"], capture_output=True, text=True).stdout
+        every = subprocess.run(["ps", "axwwo", "pid,args"], capture_output=True, text=True).stdout
         heads = [line for line in every.splitlines() if "gcs_server" in line]
         (head,) = (int(line.split()[0]) for line in heads if executor._folder in line)
         os.kill(head, signal.SIGSTOP)
