@@ -24,8 +24,9 @@ class Distributed:
     """A simulator whose episodes are played by the workers of an executor.
 
     A chunk is always played whole, by the same compiled program, and what is beyond the number of
-    episodes is dropped. The result therefore depends on the size of the chunks in its last bits,
-    and never on the number of workers or on the executor.
+    episodes is dropped. The result therefore depends on the size of the chunks in its last bits
+    (and with a `GymnasiumSimulator` not even on that), and never on the number of workers or on the
+    executor.
 
     A worker builds the simulator once and keeps it. It also keeps the policy, which must not be
     changed after it has been played. The executor may have a method `share`: it is then called
@@ -34,8 +35,7 @@ class Distributed:
     Attributes:
         simulator: The simulator that workers build and play.
         executor: Object with `submit`, as `concurrent.futures.ProcessPoolExecutor`.
-        chunk: Number of episodes per call. A multiple of `copies` suits a `GymnasiumSimulator`,
-            and batches that are multiples of the chunk waste no episode.
+        chunk: Number of episodes per call. Batches that are multiples of it waste no episode.
     """
 
     def __init__(self, simulator: Simulator, executor: Executor, chunk: int):
