@@ -133,8 +133,7 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
             return Training.restored(state, simulator)
         except ValueError as error:
             raise ValueError(f"{folder / POLICY}: {error}") from None
-    for warning in warnings_of(simulator.simulator, jax.random.key(options.seed)):
-        print(f"mdpnewton: warning: {warning}", file=sys.stderr)
+    warnings = warnings_of(simulator, jax.random.key(options.seed))
     training = begin(
         simulator,
         options.policy,
@@ -143,6 +142,8 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
         environment=options.environment,
     )
     _save(folder, training)
+    for warning in warnings:  # now, because the first batch may have ended in an error of its own
+        print(f"mdpnewton: warning: {warning}", file=sys.stderr)
     return training
 
 
