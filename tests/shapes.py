@@ -85,7 +85,7 @@ class _Hints:
         self.all = {name: hint for name, hint in self.annotations.items() if _of_arrays(hint)}
         places = {name: place for place, name in enumerate(signature(function).parameters)}
         self.given = [(places[name], name) for name in self.all if name != "return"]
-        self.calculated = "{" in repr(self.all)
+        self.calculated = any("{" in repr(hint) for hint in self.all.values())
         self.by_shape = all(_by_shape(hint) for hint in self.all.values())
         self.fitted: set[Any] = set()
 
