@@ -14,14 +14,21 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 SLOW = ("--scale laptop", "--scale paper")
+PLAIN_RUN = re.compile(r"mdpnewton run (\S+)( --scale quick)?( --seed 0)?( --out (\S+))?( --json)?")
 
 
 def blocks(page):
     return BLOCK.findall(page.read_text())
 
 
+def bring_jobs(shared_run, name, folder):
+    """The jobs of an experiment are the same on every page: the command finds them done."""
+    if not folder.exists():
+        shared_run.copy_jobs(name, folder)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, capsys):
+def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, capsys, shared_run):
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for language, text in blocks(page):
@@ -31,6 +38,8 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, capsys):
             for line in text.splitlines():
                 words = shlex.split(line, comments=True)
                 if words[:1] == ["mdpnewton"] and not any(slow in line for slow in SLOW):
+                    if run := PLAIN_RUN.fullmatch(" ".join(words)):
+                        bring_jobs(shared_run, run[1], Path(run[5] or f"runs/{run[1]}-quick-0"))
                     assert main(words[1:]) == 0, (line, capsys.readouterr().err)
 
 

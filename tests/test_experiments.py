@@ -17,20 +17,6 @@ FULL = ("first_gauss_newton", "second_gauss_newton")
 DIAGONAL = ("diagonal_first_gauss_newton", "diagonal_second_gauss_newton")
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    known = {}
-
-    def once(name, *more):
-        if (name, *more) not in known:
-            folder = tmp_path_factory.mktemp(name)
-            assert main(["run", name, "--out", str(folder), *more]) == 0
-            known[name, *more] = folder
-        return known[name, *more]
-
-    return once
-
-
 TIMED = {"manipulator-line-search", "manipulator-fixed-step"}
 MORE = {  # than results and a figure
     **{name: [".gif", ".png"] for name in TIMED},
@@ -53,8 +39,8 @@ def load(folder):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_run_folder_holds_config_results_and_figures(results, name):
-    folder = results(name)
+def test_a_run_folder_holds_config_results_and_figures(shared_run, name):
+    folder = shared_run(name)
     config = json.loads((folder / "config.json").read_text())
     found = load(folder)
     for content in (config, found):
@@ -69,8 +55,8 @@ def test_a_run_folder_holds_config_results_and_figures(results, name):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_json_prints_the_results_and_nothing_else(results, name, tmp_path, capsys):
-    folder = results(name)
+def test_json_prints_the_results_and_nothing_else(shared_run, name, tmp_path, capsys):
+    folder = shared_run(name)
     capsys.readouterr()
     assert main(["run", name, "--json", "--out", str(tmp_path)]) == 0
     captured = capsys.readouterr()
@@ -82,28 +68,28 @@ def test_json_prints_the_results_and_nothing_else(results, name, tmp_path, capsy
         assert picture.read_bytes() == (tmp_path / picture.name).read_bytes()
 
 
-def test_invariance_full_methods_agree_after_both_maps(results):
-    distance = load(results("invariance"))["distance"]
+def test_invariance_full_methods_agree_after_both_maps(shared_run):
+    distance = load(shared_run("invariance"))["distance"]
     for method in FULL:
         assert distance[method]["rescaled"] < 1e-8
         assert distance[method]["linear"] < 1e-8
 
 
-def test_invariance_diagonal_methods_agree_after_rescaling_only(results):
-    distance = load(results("invariance"))["distance"]
+def test_invariance_diagonal_methods_agree_after_rescaling_only(shared_run):
+    distance = load(shared_run("invariance"))["distance"]
     for method in DIAGONAL:
         assert distance[method]["rescaled"] < 1e-8
         assert distance[method]["linear"] > 1e-2
 
 
-def test_invariance_steepest_agrees_after_neither(results):
-    distance = load(results("invariance"))["distance"]["steepest"]
+def test_invariance_steepest_agrees_after_neither(shared_run):
+    distance = load(shared_run("invariance"))["distance"]["steepest"]
     assert distance["rescaled"] > 1e-2
     assert distance["linear"] > 1e-2
 
 
-def test_hallway_the_ratio_passes_600_and_keeps_growing(results):
-    found = load(results("hallway"))
+def test_hallway_the_ratio_passes_600_and_keeps_growing(shared_run):
+    found = load(shared_run("hallway"))
     ratio, slope = found["ratio"], found["gradient_norm"]
     assert ratio[0] < 1
     assert max(ratio) > 600
@@ -113,26 +99,26 @@ def test_hallway_the_ratio_passes_600_and_keeps_growing(results):
     assert len(ratio) == len(slope) == len(found["distance"])
 
 
-def test_mccallum_the_ratio_settles_below_one(results):
-    found = load(results("mccallum", "--set", "tolerance=1e-10"))
+def test_mccallum_the_ratio_settles_below_one(shared_run):
+    found = load(shared_run("mccallum", "--set", "tolerance=1e-10"))
     assert found["ratio"][-1] == pytest.approx(0.1655297, abs=1e-6)
     assert sum(x**2 for x in found["optimum"]) ** 0.5 == pytest.approx(1.85, abs=0.01)
 
 
 @pytest.mark.parametrize(("discount", "ratio"), [(0.9, 0.185), (0.99, 0.152)])
-def test_mccallum_at_other_discounts(results, discount, ratio):
-    found = load(results("mccallum", "--set", f"discount={discount}"))
+def test_mccallum_at_other_discounts(shared_run, discount, ratio):
+    found = load(shared_run("mccallum", "--set", f"discount={discount}"))
     assert found["ratio"][-1] == pytest.approx(ratio, abs=1e-3)
 
 
-def test_with_current_state_features_a1_vanishes_in_mccallums_grid_and_h12_does_not(results):
-    found = load(results("mccallum", "--set", "features=current"))
+def test_with_current_state_features_a1_vanishes_in_mccallums_grid_and_h12_does_not(shared_run):
+    found = load(shared_run("mccallum", "--set", "features=current"))
     assert found["norm_A1"][-1] < 1e-5
     assert found["norm_H12"][-1] > 1
 
 
-def test_fsc_gauss_newton_solves_the_cheese_maze_from_every_start(results):
-    problems = load(results("fsc"))["problems"]
+def test_fsc_gauss_newton_solves_the_cheese_maze_from_every_start(shared_run):
+    problems = load(shared_run("fsc"))["problems"]
     cheese = problems["cheese"]
     assert cheese["best"] == pytest.approx(cheese["optimum"], rel=1e-6)
     found = cheese["methods"]["block_second_gauss_newton"]
@@ -163,8 +149,8 @@ def test_ctrl_c_keeps_the_searches_of_fsc_that_are_done(tmp_path, monkeypatch, c
     assert list(load(tmp_path)["problems"]) == ["cheese", "load_unload"]
 
 
-def test_demo_second_order_methods_beat_steepest_ascent(results):
-    methods = load(results("demo"))["methods"]
+def test_demo_second_order_methods_beat_steepest_ascent(shared_run):
+    methods = load(shared_run("demo"))["methods"]
     steepest = methods["steepest"]["final"]["mean"]
     assert methods["second_gauss_newton"]["final"]["mean"] > steepest
     assert methods["natural"]["final"]["mean"] > steepest
@@ -183,8 +169,10 @@ def test_ctrl_c_in_the_middle_of_a_search_ends_the_run(name, tmp_path, monkeypat
     assert not (tmp_path / "results.json").exists()
 
 
-def test_ctrl_c_on_the_way_to_the_optimum_leaves_nothing_half_done(results, tmp_path, monkeypatch):
-    left = [12]
+def test_ctrl_c_on_the_way_to_the_optimum_leaves_nothing_half_done(
+    shared_run, tmp_path, monkeypatch
+):
+    left, whole = [12], load(shared_run("hallway"))
 
     def tiring(*arguments, **options):
         left[0] -= 1
@@ -198,7 +186,7 @@ def test_ctrl_c_on_the_way_to_the_optimum_leaves_nothing_half_done(results, tmp_
     assert not list((tmp_path / "jobs").iterdir())
     left[0] = 10_000
     assert main(["run", "hallway", "--out", str(tmp_path)]) == 0
-    assert load(tmp_path) == load(results("hallway"))
+    assert load(tmp_path) == whole
 
 
 def test_tetris_reads_diagonals_where_they_are_enough_and_finds_the_same(monkeypatch):

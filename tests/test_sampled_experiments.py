@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mdpnewton.cli import main
 from mdpnewton.domains.cartpole import DISCOUNT, INTERVAL, CartPole, advance, observation
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.evaluators import MonteCarlo
@@ -210,9 +209,8 @@ def test_curves_on_a_clock_and_levels():
 
 
 @pytest.mark.parametrize("name", ["cartpole", "navigation", "demo"])
-def test_results_have_curves_and_ends_of_every_method(name, tmp_path):
-    assert main(["run", name, "--out", str(tmp_path)]) == 0
-    found = json.loads((tmp_path / "results.json").read_text())
+def test_results_have_curves_and_ends_of_every_method(name, shared_run):
+    found = json.loads((shared_run(name) / "results.json").read_text())
     for method, row in found["methods"].items():
         curve, final = row["curve"], row["final"]
         assert len(curve["x"]) == len(curve["mean"]) == len(curve["stderr"]) > 1, method

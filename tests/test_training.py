@@ -72,7 +72,7 @@ def test_the_step_does_not_depend_on_the_scale_and_offset_of_the_rewards():
     # With raw values the offset decides: this is what the tight offset is for.
     raw = [
         train(
-            Scaled(1.0, offset), iterations=2, preset=SMALL, method="raw_second_gauss_newton"
+            Scaled(1.0, offset), iterations=1, preset=SMALL, method="raw_second_gauss_newton"
         ).history[0]
         for offset in (0.0, -1.0)
     ]
@@ -81,13 +81,13 @@ def test_the_step_does_not_depend_on_the_scale_and_offset_of_the_rewards():
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_training_repeats_and_resumes_bit_for_bit(policy, tmp_path):
-    whole = train(CartPole(), iterations=5, seed=3, preset=SMALL, policy=policy)
+    whole = train(CartPole(), iterations=4, seed=3, preset=SMALL, policy=policy)
     half = train("cartpole", iterations=2, seed=3, preset=SMALL, policy=policy)
     save_state(tmp_path / "policy.npz", half.state())
     again = Training.restored(load_state(tmp_path / "policy.npz"))
     assert (again.iteration, again.environment, again.kind) == (2, "cartpole", policy)
     assert again.evaluator.memory.transitions == half.evaluator.memory.transitions
-    proceed(again, iterations=5)
+    proceed(again, iterations=4)
     assert np.array_equal(flat(whole), flat(again))
     assert whole.evaluator.memory.transitions == again.evaluator.memory.transitions
     assert [bound for bound, _ in whole.recent] == [bound for bound, _ in again.recent]
@@ -248,7 +248,7 @@ def test_training_without_a_terminal_writes_lines(tmp_path, capsys, monkeypatch)
 @pytest.mark.parametrize("fault", ["Raises", "NaNReward", "NaNObservation"])
 def test_a_fault_stops_the_run_with_the_last_good_policy_saved(fault, tmp_path, capsys):
     out = tmp_path / "run"
-    # Each of four copies fails after 600 steps of its own: in the sixth batch or so.
+    # Each of four copies fails after 300 steps of its own: in the third batch or so.
     words = ("train", f"user/{fault}-v0", "--transitions", 20000, "--out", out)
     status, shown = run(capsys, *words)
     assert status == 2
