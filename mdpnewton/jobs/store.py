@@ -100,8 +100,11 @@ class JobFolder:
 
     def checkpoint(self, job: Job) -> Checkpoint:
         """Where a long job keeps its state until it is done."""
-        path = self.folder / FOLDER / f"{job.name}.checkpoint.npz"
-        return Checkpoint(path, {"digest": job.digest})
+        return Checkpoint(self._checkpoint_path(job), {"digest": job.digest})
+
+    def _checkpoint_path(self, job: Job) -> str:
+        """The same file for processes that work in another folder."""
+        return str((self.folder / FOLDER / f"{job.name}.checkpoint.npz").absolute())
 
     def is_done(self, job: Job) -> bool:
         """Whether the job has its file, without reading it."""
@@ -190,7 +193,7 @@ class JobFolder:
         while waiting or under_way:
             while waiting and len(under_way) < workers and not stopping():
                 job = waiting.pop()
-                under_way[executor.submit(do_job, job, str(self.checkpoint(job).path))] = job
+                under_way[executor.submit(do_job, job, self._checkpoint_path(job))] = job
             if not under_way:
                 raise KeyboardInterrupt
             ready = wait(under_way, LOOK, FIRST_COMPLETED).done
