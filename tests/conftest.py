@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MAPS = Path("/proc/self/maps")
 MANY = 15_000
+SLOWEST = "training docs experiments theorems solve_command linear_gaussian methods_table solve"
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
@@ -27,6 +28,23 @@ shapes.install()
 import shared_runs  # noqa: E402
 
 import mdpnewton  # noqa: E402, F401
+
+
+def pytest_collection_modifyitems(items):
+    """The slowest files come first, so that no process begins one of them when others are done."""
+    places = {f"test_{name}": place for place, name in enumerate(SLOWEST.split())}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The tests of one file stay in one process: they share compiled programs and fixtures."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False  # it would begin with the files of the most tests
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(autouse=True, scope="module")

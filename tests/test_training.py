@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,9 +56,9 @@ def test_every_method_trains_and_stays_finite(method):
 
 
 def test_the_step_does_not_depend_on_the_scale_and_offset_of_the_rewards():
-    class Scaled(CartPole):
-        scale: float = 1.0
-        offset: float = 0.0
+    class Scaled(CartPole):  # with arrays, so that one compiled program serves all
+        scale: jax.Array = eqx.field(converter=jnp.asarray, default=1.0)
+        offset: jax.Array = eqx.field(converter=jnp.asarray, default=0.0)
 
         def step(self, key, state, action):
             after, reward, over = CartPole.step(self, key, state, action)
