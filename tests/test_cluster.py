@@ -6,7 +6,6 @@ last test takes the head.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -69,7 +68,8 @@ def nodes():
 def shaken(tmp_path_factory):
     """A module that is nowhere on the path of the workers."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    shutil.copy(TESTS / "noisy_environment.py", folder / "shaken.py")
+    source = (TESTS / "noisy_environment.py").read_text()
+    (folder / "shaken.py").write_text(source.replace('id="', 'id="Shaken'))
     sys.path.append(str(folder))
     yield folder / "shaken.py"
     sys.path.remove(str(folder))
@@ -196,7 +196,7 @@ def test_a_node_dies_in_the_middle_of_jobs(nodes, cluster, tmp_path):
 
 
 def test_a_node_dies_in_the_middle_of_plays(nodes, cluster, shaken):
-    simulator = mn.GymnasiumSimulator("shaken:Noisy-v0", copies=2)
+    simulator = mn.GymnasiumSimulator("shaken:ShakenNoisy-v0", copies=2)
     expected = mn.Distributed(simulator, Here(), chunk=4).play(KEY, steer(), W, 40)
     together = mn.Distributed(simulator, cluster, chunk=4)
     policy = steer()
@@ -208,7 +208,7 @@ def test_a_node_dies_in_the_middle_of_plays(nodes, cluster, shaken):
         assert same(together.play(KEY, policy, W, 40), expected)
         plays += 1
     assert nodes.tell("add")
-    broken = mn.GymnasiumSimulator("shaken:Broken-v0", copies=2)
+    broken = mn.GymnasiumSimulator("shaken:ShakenBroken-v0", copies=2)
     with pytest.raises(mn.SimulationError, match="in step 4: the motor is off; fix the env"):
         mn.Distributed(broken, cluster, chunk=2).play(KEY, policy, W, 20)
 
