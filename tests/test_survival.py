@@ -137,6 +137,15 @@ def test_a_checkpoint_is_saved_now_and_then_and_when_the_work_is_asked_to_stop(t
     stopping.forget()
 
 
+def test_a_finished_training_by_the_clock_is_not_gone_on_with(tmp_path):
+    board = mn.AfterstatePolicy("bi", 6, 5)
+    kept = mn.Checkpoint(tmp_path / "training.npz")
+    first = mn.train_tetris(board, minutes=0.01, checkpoint=kept)
+    again = mn.train_tetris(board, minutes=0.01, checkpoint=kept)
+    assert repr(again.history) == repr(first.history)
+    np.testing.assert_array_equal(again.average, first.average)
+
+
 def test_outside_of_a_job_nothing_is_kept():
     job_checkpoint().keep(lambda: 1 / 0)
     assert job_checkpoint().load() is None
@@ -248,6 +257,7 @@ def test_another_command_does_not_join_and_the_same_one_does_nothing_twice(
     monkeypatch.chdir(tmp_path)
     assert main([*COMMANDS[name], "--out", "x"]) == 0
     before = {path: path.stat().st_mtime_ns for path in Path("x").rglob("*.npz")}
+    assert before
     first = without_times("x")
     assert main([*COMMANDS[name], "--out", "x"]) == 0
     assert without_times("x") == first

@@ -54,13 +54,15 @@ class Checkpoint:
             )
         return saved["state"]
 
-    def keep(self, state: Callable[[], Any]) -> None:
+    def keep(self, state: Callable[[], Any], *, now: bool = False) -> None:
         """Save the state if it is time: after `seconds`, or when the work is asked to stop.
 
         Args:
             state: Gives the state, plain data as `files/states.py` saves it.
+            now: Whether to save it in any case.
         """
-        if self.path is None or (time.monotonic() - self._last < self.seconds and not asked()):
+        early = time.monotonic() - self._last < self.seconds
+        if self.path is None or (early and not now and not asked()):
             return
         save_state(self.path, {"about": self.about, "state": state()}, two=True)
         self._last = time.monotonic()

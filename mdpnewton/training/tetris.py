@@ -140,6 +140,8 @@ def train_tetris(
         evaluator = evaluator.restored(before["search"]["evaluator"])
         training = _restored(before["training"], training, evaluator)
     training.evaluator = evaluator
+    if before is not None and before["ended"]:
+        return training
     key = jax.random.key(seed)
 
     def evaluated(w: np.ndarray, kept: bool) -> None:
@@ -166,6 +168,7 @@ def train_tetris(
                 "search": state(),
                 "training": _state(training),
                 "spent": clock.seconds(),
+                "ended": False,
             }
         )
 
@@ -190,6 +193,9 @@ def train_tetris(
             resume=None if before is None else before["search"],
         )
         training.interrupted = ended.status == "interrupted"
+        if not training.interrupted:
+            end = {"search": {"evaluator": evaluator.state()}, "training": _state(training)}
+            kept.keep(lambda: {**end, "spent": clock.seconds(), "ended": True}, now=True)
     except KeyboardInterrupt:  # in the first games
         training.interrupted = True
     return training

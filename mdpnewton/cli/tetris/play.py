@@ -84,7 +84,10 @@ def _played(
         if not done:
             raise
         interrupted = True
-    results = _results(joined(done, time.process_time() - begin))
+    seconds = time.process_time() - begin  # those of others are in their chunks
+    if executor is not None:
+        seconds = sum(chunk.cpu_seconds for chunk in done)
+    results = _results(joined(done, seconds))
     table = partial(_table, options, features, results)
     return Outcome(results, table, interrupted=interrupted)
 

@@ -1,5 +1,6 @@
 """Chunks of games as the kernels play them, in whatever process they are called."""
 
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ class Played(NamedTuple):
         pieces: Number of pieces placed in every game.
         capped: Whether the game was stopped at the cap.
         boards: The last board of every game: its columns as bits, the lowest row lowest.
-        cpu_seconds: Processor time of this process, all threads together.
+        cpu_seconds: Processor time, all threads together.
     """
 
     lines: np.ndarray
@@ -71,9 +72,9 @@ class PlayChunk:
         lines, pieces = np.zeros(count, np.int64), np.zeros(count, np.int64)
         capped, boards = np.zeros(count, bool), np.zeros((count, self.width), np.uint32)
         fixed = (*shape_table(), self.table, self.dt, self.gibbs, self.height, self.width)
-        seed = np.uint64(self.seed)
+        seed, begin = np.uint64(self.seed), time.thread_time()
         play_games(*fixed, seed, start, self.cap, stop, lines, pieces, capped, boards)
-        return Played(lines, pieces, capped, boards, 0.0)
+        return Played(lines, pieces, capped, boards, time.thread_time() - begin)
 
 
 @dataclass(frozen=True, eq=False)
