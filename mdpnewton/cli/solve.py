@@ -63,13 +63,13 @@ def _plan(options: Options, folder: Path) -> Plan:
         MARK: RESULTS,
     }
     executor = executor_for(options.workers, options.cluster)
-    run = partial(_solved, options, (text, source), pomdp, executor, folder)
+    run = partial(_solved, options, text, pomdp, executor, folder)
     return Plan(run, title=options.model.stem, about=about, resumes=True, restart=options.restart)
 
 
 def _solved(
     options: Options,
-    source: tuple[str, str],
+    text: str,
     pomdp: Any,
     executor: Any,
     folder: Path,
@@ -83,7 +83,8 @@ def _solved(
 
     begin = partial(
         restarts,
-        *source,
+        text,
+        options.model.name,
         nodes=options.nodes,
         method=options.method,
         count=options.restarts,

@@ -12,7 +12,7 @@ from mdpnewton.jobs import Job, job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.training.controllers import search_controllers
 
-STARTS = 5  # number of starts per job, whoever does it: the last bits depend on it
+STARTS = 5  # maximum number of starts per job, whoever does it: the last bits depend on it
 
 
 def restarts(
@@ -37,13 +37,18 @@ def restarts(
         Job(
             f"starts-{first}-{min(first + STARTS, count) - 1}",
             f"{__name__}:searched",
-            {**shared, "first": first, "iterations": iterations},
+            {
+                **shared,
+                "first": first,
+                "starts": min(STARTS, count - first),
+                "iterations": iterations,
+            },
         )
         for first in range(0, count, STARTS)
     ]
     found = yield jobs
     parts = [found[job.name] for job in jobs]
-    values = np.concatenate([part["values"] for part in parts])[:count]
+    values = np.concatenate([part["values"] for part in parts])
     best = int(values.argmax())
     w = {name: leaf[best % STARTS] for name, leaf in parts[best // STARTS]["w"].items()}
     return {
@@ -56,12 +61,19 @@ def restarts(
 
 
 def searched(
-    model: str, name: str, nodes: int, method: str, seed: int, first: int, iterations: int
+    model: str,
+    name: str,
+    nodes: int,
+    method: str,
+    seed: int,
+    first: int,
+    starts: int,
+    iterations: int,
 ) -> dict[str, Any]:
-    """The search from `STARTS` starts; there are always so many, also if fewer are asked for."""
+    """The search from `starts` random controllers, beginning with number `first`."""
     evaluator = _evaluator(model, name)
     policy = evaluator.controller(nodes)
-    every = random_starts(policy, seed, first + STARTS)
+    every = random_starts(policy, seed, first + starts)
     found = search_controllers(
         evaluator,
         policy,
