@@ -31,7 +31,7 @@ test: setup
 	$(BIN)/python -m pytest -n 2
 
 test-slow: setup
-	$(BIN)/python -m pytest -n 2 -m slow
+	XLA_FLAGS= $(BIN)/python -m pytest -n 2 -m slow
 
 lint: setup
 	$(BIN)/ruff check .

@@ -2,17 +2,19 @@
 
     python benchmarks/engine.py [--quick] [--json]
 
-- `run navigation --scale laptop`, cut to six runs per method and four of the preset, with one
-  worker and with two. Every worker compiles for itself, which a full run hardly notices.
-- Episodes of an environment whose step costs 1 ms of a core, played by `Distributed` with one
-  process and with two.
-- The cost per job that does nothing and per chunk that costs nothing, in processes and on a local
-  Ray cluster; the bytes that one iteration sends and gets back.
+- `run navigation --scale laptop` with one worker and with two. Every worker compiles for itself.
+- `train` on an environment whose step costs 1 ms of a core, the same way: the whole command, with
+  all that the driver compiles and computes by itself.
+- Episodes of that environment, played by `Distributed`.
+- The cost per job that does nothing, and how much later a chunk of cheap episodes comes back than
+  if it were played here, in processes and on a local Ray cluster; the bytes that one iteration
+  sends and gets back.
 - A model of weak scaling: the driver hands out and joins one call after another, and so does the
   process that talks to Ray. If the slower of the two needs c seconds of its core per call, calls of
   t seconds keep t / c workers busy.
 
-Speeds are by wall time and need two idle cores. Plays take turns, and the best round counts.
+Speeds are by wall time and need two idle cores. Plays take turns, and the best round counts. A
+whole measurement takes about half an hour.
 """
 
 import argparse
@@ -27,10 +29,17 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-NAVIGATION = ("run", "navigation", "--scale", "laptop", "--json")
-CUT = ("runs=6", "practical_runs=4")
-QUICK = ("runs=1", "iterations=10", "practical_runs=1", "transitions=2000")
+COMMANDS = {
+    "navigation": ("run", "navigation", "--scale=laptop"),
+    "train": ("train", "engine_tasks:Busy-v0", "--policy=linear", "--transitions=200000"),
+}
+SETTINGS = ("runs=1", "iterations=10", "practical_runs=1", "transitions=2000")
+QUICK = {
+    "navigation": (*COMMANDS["navigation"], *(f"--set={setting}" for setting in SETTINGS)),
+    "train": (*COMMANDS["train"][:-1], "--transitions=10000"),
+}
 CHUNK = 8
+CHUNKS = 40  # whose cost is measured
 CALLS = 300  # that do nothing
 
 
@@ -40,12 +49,15 @@ def seconds_of(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def navigation(workers: int, cut: tuple[str, ...]) -> float:
+def command(words: tuple[str, ...], workers: int) -> float:
+    """Seconds that the command takes with so many workers."""
+    folders = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
     with tempfile.TemporaryDirectory() as folder:
-        settings = [word for one in cut for word in ("--set", one)]
-        out = ("--out", f"{folder}/run", "--workers", str(workers))
-        command = [sys.executable, "-m", "mdpnewton", *NAVIGATION, *settings, *out]
-        return seconds_of(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+        more = ("--json", f"--out={folder}/run", f"--workers={workers}")
+        whole = [sys.executable, "-m", "mdpnewton", *words, *more]
+        quiet = {"stdout": subprocess.DEVNULL, "env": environment}
+        return seconds_of(lambda: subprocess.run(whole, check=True, **quiet))
 
 
 def plays(executor: Any, name: str) -> Callable[[int], float]:
@@ -82,12 +94,13 @@ def costs(executor: Any) -> dict[str, float]:
     calls()
     for _ in range(3):
         played(CHUNK * executor.workers * 2)
-    alone(CHUNK)
-    itself = alone(CHUNK * 10) / 10
+    for _ in range(3):
+        alone(CHUNK)
+    itself = sum(alone(CHUNK) for _ in range(CHUNKS)) / CHUNKS
     before, broker = time.process_time(), broker_seconds(executor)
-    chunk = played(CHUNK * 40) / 40 * executor.workers - itself
-    driver = (time.process_time() - before) / 40
-    broker = (broker_seconds(executor) - broker) / 40
+    chunk = sum(played(CHUNK) for _ in range(CHUNKS)) / CHUNKS - itself
+    driver = (time.process_time() - before) / CHUNKS
+    broker = (broker_seconds(executor) - broker) / CHUNKS
     each = {"call": seconds_of(calls) / CALLS, "job": seconds_of(jobs) / CALLS}
     return {**each, "chunk": chunk, "driver": driver, "broker": broker}
 
@@ -121,32 +134,26 @@ def measure(quick: bool) -> dict[str, Any]:
     from mdpnewton.jobs import Cluster, Processes
     from mdpnewton.threads import one_thread
 
-    cut = QUICK if quick else CUT
+    commands = QUICK if quick else COMMANDS
     rounds, episodes = (1, 4 * CHUNK) if quick else (3, 16 * CHUNK)
     found: dict[str, Any] = {"bytes": sent()}
-    times: dict[str, list[float]] = {
-        "navigation 1": [],
-        "navigation 2": [],
-        "play 1": [],
-        "play 2": [],
-    }
+    times: dict[str, dict[int, float]] = {}
     with Processes(1, one_thread()) as one, Processes(2, one_thread()) as two:
         busy = {1: plays(one, "Busy-v0"), 2: plays(two, "Busy-v0")}
         for workers, play in busy.items():
             play(2 * workers * CHUNK)  # builds and compiles
+        taken: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(rounds):
             for workers, play in busy.items():
-                times[f"play {workers}"].append(play(episodes))
+                taken[workers].append(play(episodes))
+        times["play"] = {workers: min(each) for workers, each in taken.items()}
         found["processes"] = costs(two)
-    for workers in (1, 2):
-        times[f"navigation {workers}"].append(navigation(workers, cut))
+    for name, words in commands.items():
+        times[name] = {workers: command(words, workers) for workers in (1, 2)}
     with Cluster("local", 2, modules=[Path(__file__).with_name("engine_tasks.py")]) as cluster:
         found["ray"] = costs(cluster)
-    best = {name: min(each) for name, each in times.items()}
-    found["seconds"] = best
-    found["ratio"] = {
-        name: best[f"{name} 1"] / best[f"{name} 2"] for name in ("navigation", "play")
-    }
+    found["seconds"] = times
+    found["ratio"] = {name: each[1] / each[2] for name, each in times.items()}
     return found
 
 
@@ -157,7 +164,7 @@ def show(found: dict[str, Any]) -> None:
 
     speed = new_table("Two workers against one", "", "one, s", "two, s", "ratio")
     for name, ratio in found["ratio"].items():
-        one, two = found["seconds"][f"{name} 1"], found["seconds"][f"{name} 2"]
+        one, two = found["seconds"][name].values()
         speed.add_row(name, f"{one:.1f}", f"{two:.1f}", f"{ratio:.2f}")
     columns = ("per call", "per job", "per chunk", "driver per chunk", "broker per chunk")
     cost = new_table("Cost beside the work, ms", "", *columns)

@@ -15,7 +15,7 @@ from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import Direction, Method, direction, method_named
-from mdpnewton.methods.line import is_finite, line_along, move
+from mdpnewton.methods.line import TOO_FAR, is_finite, line_along, move
 from mdpnewton.models import SolveError
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy
@@ -126,9 +126,9 @@ def search(
 
     Returns:
         The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
-        a step to a point where the policy or its evaluation is not finite is rejected, and so is
-        one to a point where a linear solve fails. If no direction can be found because a solve
-        fails, the search ends with the status "failed".
+        a step to a point where the policy, its simulation or its evaluation is not finite is
+        rejected, and so is one to a point where a linear solve fails. If no direction can be found
+        because a solve fails, the search ends with the status "failed".
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
@@ -239,7 +239,7 @@ def _transact(
     if decided.accepted:
         moved = move(w, decided.size, ahead.value)
         if is_finite(moved):
-            with suppress(SolveError):
+            with suppress(*TOO_FAR):
                 arrived = evaluator.evaluate(key, policy, moved)
             if arrived is None or not np.isfinite(arrived.objective):
                 reason = "the objective is not finite there"

@@ -1,4 +1,4 @@
-"""64 bits, strict promotion, one thread, a compilation cache on disk, and runs that are shared."""
+"""64 bits, strict promotion, one thread, programs that compile fast, and runs that are shared."""
 
 import gc
 import os
@@ -11,7 +11,14 @@ ROOT = Path(__file__).parents[1]
 MAPS = Path("/proc/self/maps")
 MANY = 15_000
 SLOWEST = "training docs experiments theorems solve_command linear_gaussian methods_table solve"
+# Most of the time of the tests is compilation, and what they compile runs only a few times.
+# `make test-slow` leaves XLA as users have it.
+COMPILE_FAST = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
 
+os.environ.setdefault("XLA_FLAGS", COMPILE_FAST)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")

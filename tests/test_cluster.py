@@ -22,6 +22,7 @@ import tiny_experiment
 import mdpnewton as mn
 from mdpnewton.cli import main
 from mdpnewton.cli.workers import executor_for, modules_of
+from mdpnewton.files.states import load_state
 from mdpnewton.jobs import Cluster, ClusterLostError, Here, Job, JobFolder, Processes
 
 TESTS = Path(__file__).parent
@@ -211,6 +212,35 @@ def test_a_node_dies_in_the_middle_of_plays(nodes, cluster, shaken):
     broken = mn.GymnasiumSimulator("shaken:ShakenBroken-v0", copies=2)
     with pytest.raises(mn.SimulationError, match="in step 4: the motor is off; fix the env"):
         mn.Distributed(broken, cluster, chunk=2).play(KEY, policy, W, 20)
+
+
+def test_a_node_dies_in_the_middle_of_a_training(nodes, tmp_path):
+    iterations = 12
+    command = ["train", "noisy_environment:Noisy-v0", "--policy=linear"]
+    command += [f"--iterations={iterations}", "--out"]
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    assert main([*command, str(alone)]) == 0
+    metrics, done = together / "metrics.jsonl", []
+
+    def kill():
+        """Ends a node after the second iteration, and counts those that follow."""
+        while not metrics.exists() or metrics.read_text().count("\n") < 2:
+            time.sleep(0.01)
+        done.append(nodes.tell("kill"))
+        done.append(metrics.read_text().count("\n"))
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    assert main([*command, str(together), "--cluster", nodes.address]) == 0
+    killer.join(30)
+    assert nodes.tell("add")
+    assert done[0]
+    assert done[1] < iterations
+    a, b = (json.loads((folder / "results.json").read_text()) for folder in (alone, together))
+    assert a["return"] == b["return"]
+    assert a["final"]["returns"] == b["final"]["returns"]
+    one, other = (load_state(folder / "policy.npz")["w"] for folder in (alone, together))
+    assert same(one, other)
 
 
 def test_points_of_a_black_box_are_evaluated_on_a_cluster(cluster):

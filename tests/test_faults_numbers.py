@@ -11,8 +11,10 @@ from problems import random_mdp
 from scipy import sparse
 
 import mdpnewton as mn
+from mdpnewton.jobs import Here
 from mdpnewton.models import SolveError
 from mdpnewton.models.closed_loop import ClosedLoop
+from mdpnewton.simulators import SimulationError
 from mdpnewton.solve import Block, Dense, Diagonal
 
 
@@ -96,6 +98,39 @@ def test_a_solve_that_fails_in_a_line_search_shortens_the_step_or_refuses_it():
         Failing(random_mdp(0), 6), POLICY, START, "steepest", mn.StrongWolfe(), iterations=6
     )
     assert len(wolfe.history) == 6
+
+
+class Explosive(mn.CompiledSimulator):
+    """The reward overflows for large actions."""
+
+    spaces = mn.Spaces(1, None, np.array([-np.inf]), np.array([np.inf]))
+    horizon = 3
+
+    def reset(self, key):
+        return jnp.ones(1)
+
+    def step(self, key, state, action):
+        return state, jnp.exp(jnp.sum(action)), jnp.array(False)
+
+
+RULES = [mn.Constant(1e6), mn.Armijo(1e6), mn.StrongWolfe(1e6)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_simulation_that_diverges_at_a_new_point_refuses_or_shortens_the_step(rule):
+    policy = mn.LinearGaussian([[0.1]], 1, jnp.asarray)
+    evaluator = mn.MonteCarlo(Explosive(), 0.9, episodes=4)
+    together = mn.MonteCarlo(mn.Distributed(Explosive(), Here(), 2), 0.9, episodes=4)
+    for each in (evaluator, together):
+        found = mn.search(
+            each, policy, jnp.zeros((1, 1)), "steepest", rule, key=jax.random.key(0), iterations=2
+        )
+        assert np.isfinite(found.objective)
+        if isinstance(rule, mn.Constant):
+            assert not found.w.any()
+            assert found.history[0].step.reason == "the objective is not finite there"
+    with pytest.raises(SimulationError, match="Explosive returned a reward that is not finite"):
+        mn.search(evaluator, policy, jnp.full((1, 1), 1e4), key=jax.random.key(0))
 
 
 def test_a_solve_that_fails_for_the_direction_keeps_the_history():

@@ -140,29 +140,30 @@ class ActorCritic(Evaluator):
     ) -> WeightedPairs:
         self.here = (mean, error)
         data = self.memory.all()
-        ratios = importance_ratios(policy, w, data)
-        traces = ratios if self.unbiased_reuse else jnp.minimum(ratios, 1.0)
+        limit = math.inf if self.unbiased_reuse else 1.0
+        ratios, traces = _ratios(policy, w, data, limit)
         if fit:
             self.critic = self.critic.fitted(data, self.discount, traces)
-        found = _advantages(self.critic, data, traces, self.discount, self.trace)
-        discount = self.occupancy_discount
-        if self.unbiased_reuse:
-            occupancy, trusted = reached(data, ratios, discount), jnp.ones_like(ratios)
-        else:
-            occupancy = data.discounts(discount)
-            trusted = jnp.minimum(ratios, self.ratio_limit)
-        occupancy, trusted = (occupancy / max(data.episodes, 1))[:, None], trusted[:, None]
-        advantage, value = found.advantage[:, None], found.value[:, None]
+        found = _weights(
+            self.critic,
+            data,
+            ratios,
+            traces,
+            discount=self.discount,
+            occupancy_discount=self.occupancy_discount,
+            trace=self.trace,
+            limit=None if self.unbiased_reuse else self.ratio_limit,
+        )
         return WeightedPairs(
             states=data.observations,
-            actions=data.listed_actions,
-            occupancy=occupancy,
-            value=occupancy * trusted * (value + advantage),
-            advantage=occupancy * trusted * advantage,
+            actions=found.actions,
+            occupancy=found.occupancy,
+            value=found.value,
+            advantage=found.advantage,
             objective=mean,
             objective_error=error,
-            ascent=occupancy * trusted * advantage,
-            state_value=found.value,
+            ascent=found.advantage,
+            state_value=found.state_value,
         )
 
 
@@ -190,17 +191,53 @@ class Visited(NamedTuple):
         )
 
 
-class _Estimates(NamedTuple):
-    value: Float[Array, " n"]
-    advantage: Float[Array, " n"]
+class _Weights(NamedTuple):
+    """What `WeightedPairs` has under the same names."""
+
+    actions: PyTree[Array]
+    occupancy: Float[Array, "n 1"]
+    value: Float[Array, "n 1"]
+    advantage: Float[Array, "n 1"]
+    state_value: Float[Array, " n"]
 
 
 @eqx.filter_jit
-def _advantages(
-    critic: Critic, data: Trajectories, traces: Array, discount: float, trace: float
-) -> _Estimates:
-    value = critic.values(data.observations)
+def _ratios(
+    policy: Any, w: PyTree, data: Trajectories, limit: float
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """Importance ratios, and what is left of them in the traces."""
+    ratios = importance_ratios(policy, w, data)
+    return ratios, jnp.minimum(ratios, limit)
+
+
+@eqx.filter_jit
+def _weights(
+    critic: Critic,
+    data: Trajectories,
+    ratios: Float[Array, " n"],
+    traces: Float[Array, " n"],
+    *,
+    discount: float,
+    occupancy_discount: float,
+    trace: float,
+    limit: float | None,
+) -> _Weights:
+    """The weights of all pairs in one compiled program; no `limit` is unbiased reuse."""
+    state_value = critic.values(data.observations)
     after = jnp.where(data.terminated, 0.0, critic.values(data.next_observations))
-    surprise = data.rewards + discount * after - value
-    decay = discount * trace * following(traces)
-    return _Estimates(value, accumulated(surprise, decay, data))
+    surprise = data.rewards + discount * after - state_value
+    advantage = accumulated(surprise, discount * trace * following(traces), data)
+    if limit is None:
+        occupancy, trusted = reached(data, ratios, occupancy_discount), jnp.ones_like(ratios)
+    else:
+        occupancy, trusted = data.discounts(occupancy_discount), jnp.minimum(ratios, limit)
+    episodes = jnp.maximum((data.ends & data.valid).sum(dtype=float), 1.0)
+    occupancy, trusted = (occupancy / episodes)[:, None], trusted[:, None]
+    both = (state_value + advantage)[:, None]
+    return _Weights(
+        data.listed_actions,
+        occupancy,
+        occupancy * trusted * both,
+        occupancy * trusted * advantage[:, None],
+        state_value,
+    )

@@ -128,7 +128,7 @@ def _batch(call: str, state: Any) -> Trajectories:
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
     if len({leaf.shape[:1] for leaf in leaves}) != 1 or not leaves[0].shape:
         refuse(call, "batches", "needs arrays of one length in a batch, got different ones")
-    return Trajectories(**jax.tree.map(jnp.asarray, found))
+    return Trajectories(**jax.device_put(found))
 
 
 def estimated_return(

@@ -13,9 +13,12 @@ from mdpnewton.evaluation import AccumulatedMatrices, Evaluation, Evaluator, Wei
 from mdpnewton.methods.abstract import Direction
 from mdpnewton.models import SolveError
 from mdpnewton.policies import Policy
+from mdpnewton.simulators import DivergedError
 from mdpnewton.solve import inner, length, on_host
 from mdpnewton.steps import Line
 from mdpnewton.steps.divergence import fisher_form, mean_divergence, promised
+
+TOO_FAR = (SolveError, DivergedError)  # what the evaluation of a point far away may raise
 
 
 def line_along(
@@ -30,13 +33,13 @@ def line_along(
 
     def objective_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        with suppress(SolveError):
+        with suppress(*TOO_FAR):
             return evaluator.objective(key, policy, moved) if is_finite(moved) else float("nan")
         return float("nan")
 
     def slope_at(size: float) -> float:
         moved = move(w, size, ahead.value)
-        with suppress(SolveError):
+        with suppress(*TOO_FAR):
             pairs = evaluator.evaluate(key, policy, moved)
             return inner(gradient(policy, moved, pairs), ahead.value)
         return float("nan")

@@ -1,6 +1,6 @@
 """Simulators that play episodes with a policy, and the episodes; `evaluators` judge them."""
 
-from mdpnewton.simulators.abstract import SimulationError, Simulator, Spaces
+from mdpnewton.simulators.abstract import DivergedError, SimulationError, Simulator, Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions
 from mdpnewton.simulators.distributed import Distributed
 from mdpnewton.simulators.finite import FiniteSimulator
@@ -10,6 +10,7 @@ from mdpnewton.simulators.trajectories import Trajectories
 __all__ = [
     "CompiledSimulator",
     "Distributed",
+    "DivergedError",
     "FiniteSimulator",
     "GymnasiumSimulator",
     "SimulationError",

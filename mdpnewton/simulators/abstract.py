@@ -14,6 +14,10 @@ class SimulationError(ValueError):
     """An environment failed in the middle of an episode."""
 
 
+class DivergedError(SimulationError):
+    """A compiled simulator arrived at a number that is not finite, as under a wild policy."""
+
+
 @dataclass(frozen=True)
 class Spaces:
     """Sizes and bounds of observations and actions.

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.checks import instance, traced, whole
-from mdpnewton.simulators.abstract import SimulationError, Spaces, check_play
+from mdpnewton.simulators.abstract import DivergedError, Spaces, check_play
 from mdpnewton.simulators.trajectories import Trajectories
 
 
@@ -55,7 +55,7 @@ class CompiledSimulator(eqx.Module):
         horizon: int | None = None,
         greedy: bool = False,
     ) -> Trajectories:
-        """See `Simulator`. Rewards and observations that are not finite raise `SimulationError`."""
+        """See `Simulator`. Rewards and observations that are not finite raise `DivergedError`."""
         length = check_play(self, episodes, first, horizon)
         numbers = jnp.arange(first, first + episodes)
         played = _play(self, key, policy, w, numbers, length, greedy)
@@ -166,7 +166,7 @@ def _check_finite(
     if found:
         row, what = min(found)
         episode, step = divmod(row, length)
-        raise SimulationError(
+        raise DivergedError(
             f"{type(simulator).__name__} returned {what} that is not finite in step {step} of "
             f"episode {first + episode}; fix the simulator."
         )

@@ -158,14 +158,14 @@ def play_chunk(
         played: Trajectories = simulator.play(
             jax.random.wrap_key_data(jnp.asarray(how.key_data), impl=how.key_kind),
             _kept("policies", policy.name, lambda: policy.value),
-            jax.tree.map(jnp.asarray, parameters),
+            jax.device_put(parameters),
             how.chunk,
             first=first,
             horizon=how.horizon,
             greedy=how.greedy,
         )
     except SimulationError as error:
-        return SimulationError(str(error))  # as a value: engines would wrap an exception
+        return type(error)(str(error))  # as a value: engines would wrap an exception
     rows = np.asarray(played.valid)
     over = np.asarray(played.ends) & rows
     rows = rows & (over.cumsum() - over < episodes)

@@ -172,4 +172,4 @@ def _trajectories(played: list[Episode]) -> Trajectories:
         "log_probs": log_probs,
         "valid": np.full(len(rewards), True),
     }
-    return Trajectories(**jax.tree.map(jnp.asarray, columns))
+    return Trajectories(**jax.device_put(columns))  # `asarray` would compile for every shape

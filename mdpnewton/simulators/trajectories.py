@@ -63,9 +63,10 @@ class Trajectories(eqx.Module):
     def returns(self, discount: float = 1.0) -> np.ndarray:
         """Discounted sum of rewards, one number per episode; infinite if it is too large."""
         valid = np.asarray(self.valid)
+        over = np.asarray(self.ends)[valid].astype(int)
         rewards = np.asarray(self.rewards) * discount ** np.asarray(self.times)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.bincount(np.asarray(self.episode)[valid], rewards[valid])
+            return np.bincount(over.cumsum() - over, rewards[valid])
 
 
 def accumulated(
@@ -96,7 +97,8 @@ def accumulated(
 def concatenated(batches: list[Trajectories]) -> Trajectories:
     """Join the valid rows of all batches, padded to one of a few lengths.
 
-    Compiled functions therefore meet few different shapes: four per octave.
+    Compiled functions therefore meet few different shapes: four per octave. The rows themselves are
+    chosen by NumPy and only put on the device, because JAX compiles even `asarray` per shape.
     """
     rows = [np.asarray(batch.valid) for batch in batches]
     total = sum(int(row.sum()) for row in rows)
@@ -106,7 +108,8 @@ def concatenated(batches: list[Trajectories]) -> Trajectories:
     def join(*leaves: Array | np.ndarray) -> Array:
         kept = [np.asarray(leaf)[row] for leaf, row in zip(leaves, rows, strict=True)]
         kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
-        return jnp.asarray(np.concatenate(kept))
+        whole: Array = jax.device_put(np.concatenate(kept))
+        return whole
 
     joined: Trajectories = jax.tree.map(join, *batches)
     return joined
@@ -116,7 +119,8 @@ def selected(trajectories: Trajectories, rows: np.ndarray) -> Trajectories:
     """The rows for which `rows` is True; `ends` keeps its values."""
 
     def keep(leaf: Array) -> Array:
-        return jnp.asarray(np.asarray(leaf)[rows])  # JAX would be slow
+        chosen: Array = jax.device_put(np.asarray(leaf)[rows])
+        return chosen
 
     kept: Trajectories = jax.tree.map(keep, trajectories)
     return kept
