@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MAPS = Path("/proc/self/maps")
 MANY = 15_000
-SLOWEST = "training docs experiments theorems solve_command linear_gaussian methods_table solve"
+SLOWEST = "docs experiments cluster kills sampled controllers training survival curvature runs"
 # Most of the time of the tests is compilation, and what they compile runs only a few times.
 # `make test-slow` leaves XLA as users have it.
 COMPILE_FAST = (
@@ -19,6 +19,7 @@ COMPILE_FAST = (
 )
 
 os.environ.setdefault("XLA_FLAGS", COMPILE_FAST)
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests begin some 150 processes
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")

@@ -24,6 +24,7 @@ from mdpnewton.cli import main
 from mdpnewton.cli.workers import executor_for, modules_of
 from mdpnewton.files.states import load_state
 from mdpnewton.jobs import Cluster, ClusterLostError, Here, Job, JobFolder, Processes
+from mdpnewton.jobs.processes import WorkerDiedError
 
 TESTS = Path(__file__).parent
 MODULE = "job_functions"
@@ -323,3 +324,16 @@ def test_a_head_that_hangs_is_noticed():
         os.kill(head, signal.SIGSTOP)
         with pytest.raises(ClusterLostError, match="the local cluster does not answer; everything"):
             under_way.result(timeout=120)
+
+
+@pytest.mark.slow
+def test_a_job_that_runs_out_of_memory_is_tried_three_times(monkeypatch, tmp_path):
+    """Ray ends the workers of a node whose memory is used up, here at once."""
+    monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "200")
+    (job,) = slow(tmp_path, 1, 60.0)
+    with Cluster("local", 1, modules=[TESTS / "job_functions.py"]) as executor:
+        with pytest.raises(WorkerDiedError, match="its worker ran out of memory 3 times"):
+            executor.submit(job.do).result(timeout=300)
+    (begun,) = tmp_path.glob("*.nodes")
+    assert 1 <= len(begun.read_text().split()) <= 3  # some die before it begins

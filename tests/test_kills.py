@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mdpnewton.cli import main
 from mdpnewton.experiments import EXPERIMENTS
 
 TESTS = Path(__file__).parent
@@ -91,8 +92,23 @@ def whole(path):
 
 
 @pytest.mark.parametrize("name", ["train on Gymnasium", "solve"])
-def test_a_kill_loses_nothing(name, tmp_path):
-    killed_and_resumed(name, 2, 0, tmp_path)
+def test_a_kill_loses_nothing(name, tmp_path, monkeypatch):
+    """Two kills while it computes; only what is killed needs a process of its own."""
+    monkeypatch.chdir(tmp_path)
+    command, rng = COMMANDS[name], np.random.default_rng(0)
+    assert main([*command, "--out", "whole"]) == 0
+    for _ in range(2):
+        with started(command, "killed", tmp_path) as process:
+            while not list(Path("killed").rglob("*.npz")):
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0.0, 2.0))
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        assert all(map(whole, Path("killed").rglob("*.npz")))
+    assert not Path("killed", "results.json").exists()
+    assert main([*command, "--out", "killed"]) == 0
+    assert found("killed") == found("whole")
 
 
 @pytest.mark.slow
@@ -101,10 +117,11 @@ def test_a_hundred_kills_lose_nothing(name, tmp_path):
     killed_and_resumed(name, 17, 1, tmp_path)
 
 
-def test_training_does_not_depend_on_the_number_of_workers(tmp_path):
-    command = ["train", NOISY, "--policy=linear", "--iterations=3"]
+def test_training_does_not_depend_on_the_number_of_workers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for workers in (1, 3):
-        finish([*command, f"--workers={workers}"], f"x{workers}", tmp_path)
+        words = ["--policy=linear", "--iterations=3", f"--workers={workers}", f"--out=x{workers}"]
+        assert main(["train", NOISY, *words]) == 0
     assert found(tmp_path / "x3") == found(tmp_path / "x1")
     assert found(tmp_path / "x1")["return"]["mean"]
 
