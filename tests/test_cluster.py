@@ -332,8 +332,8 @@ def test_a_job_that_runs_out_of_memory_is_tried_three_times(monkeypatch, tmp_pat
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "200")
     (job,) = slow(tmp_path, 1, 60.0)
-    with Cluster("local", 1, modules=[TESTS / "job_functions.py"]) as executor:
-        with pytest.raises(WorkerDiedError, match="its worker ran out of memory 3 times"):
-            executor.submit(job.do).result(timeout=300)
+    told = pytest.raises(WorkerDiedError, match="its worker ran out of memory 3 times")
+    with Cluster("local", 1, modules=[TESTS / "job_functions.py"]) as executor, told:
+        executor.submit(job.do).result(timeout=300)
     (begun,) = tmp_path.glob("*.nodes")
     assert 1 <= len(begun.read_text().split()) <= 3  # some die before it begins
