@@ -156,14 +156,10 @@ class ActorCritic(Evaluator):
         )
         return WeightedPairs(
             states=data.observations,
-            actions=found.actions,
-            occupancy=found.occupancy,
-            value=found.value,
-            advantage=found.advantage,
+            ascent=found.advantage,
             objective=mean,
             objective_error=error,
-            ascent=found.advantage,
-            state_value=found.state_value,
+            **found._asdict(),
         )
 
 
@@ -192,7 +188,7 @@ class Visited(NamedTuple):
 
 
 class _Weights(NamedTuple):
-    """What `WeightedPairs` has under the same names."""
+    """Fields of `WeightedPairs`."""
 
     actions: PyTree[Array]
     occupancy: Float[Array, "n 1"]
