@@ -106,7 +106,7 @@ def test_a_kill_loses_nothing(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "kills"), enumerate(KILLS))
+@pytest.mark.parametrize(("part", "kills"), list(enumerate(KILLS)))
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_hundred_kills_lose_nothing(name, part, kills, undisturbed, tmp_path):
     """Each kill comes after a random part of the duration of the whole command."""
