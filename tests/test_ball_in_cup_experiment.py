@@ -46,18 +46,21 @@ def test_every_method_pays_for_its_samples_alike(asked, method):
     assert batches == (5 if method == CMA else 6)
 
 
-def test_all_but_cma_es_begin_with_the_same_samples():
-    found = run(SMALL, 3)["methods"]
-    first = {name: one["curve"]["mean"][0] for name, one in found.items()}
+@pytest.fixture(scope="module")
+def small():
+    return run(SMALL, 0)
+
+
+def test_all_but_cma_es_begin_with_the_same_samples(small):
+    first = {name: one["curve"]["mean"][0] for name, one in small["methods"].items()}
     own = first.pop(CMA)
     assert len(set(first.values())) == 1
     assert own not in first.values()
 
 
-def test_the_start_does_not_catch():
-    found = run(SMALL, 0)
-    assert found["start"] == {"reward": -100.0, "caught": False}
-    assert all(one["share_curve"]["mean"][0] == 0 for one in found["methods"].values())
+def test_the_start_does_not_catch(small):
+    assert small["start"] == {"reward": -100.0, "caught": False}
+    assert all(one["share_curve"]["mean"][0] == 0 for one in small["methods"].values())
 
 
 def test_the_number_of_threads_changes_nothing_but_the_time():

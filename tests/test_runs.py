@@ -15,6 +15,7 @@ from mortal import every_death
 from mdpnewton.cli import main, parser
 from mdpnewton.experiments import EXPERIMENTS, Experiment
 from mdpnewton.files.lock import locked
+from mdpnewton.version import RESULTS
 
 DEMO = ["demo", "--set=problems=2", "--set=states=8", "--set=features=3", "--set=iterations=3"]
 
@@ -143,7 +144,7 @@ def test_another_experiment_and_another_version_are_refused(tiny, monkeypatch):
     monkeypatch.setattr("mdpnewton.cli.run.RESULTS", 99)
     status, _, err = tiny("--out", "x")
     assert status == 2
-    assert "x: holds a run with results version 1, not 99" in err
+    assert f"x: holds a run with results version {RESULTS}, not 99" in err
     assert content("x") == before
 
 
