@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MAPS = Path("/proc/self/maps")
-MANY = 30_000
+MANY = 15_000
 SLOWEST = "docs experiments cluster kills sampled controllers training survival curvature runs"
 # Most of the time of the tests is compilation, and what they compile runs only a few times.
 # `make test-slow` leaves XLA as users have it.
