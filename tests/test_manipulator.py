@@ -60,7 +60,7 @@ def test_no_nan_from_any_start():
                 reward_map=one.mdp.reward_map,
                 reward_target=one.mdp.reward_target,
                 reward_covariance=one.mdp.reward_covariance,
-                horizon=30,
+                horizon=100,
             )
             w = one.policy.parameters(np.zeros((3, 6)), np.zeros(3), sigma)
             for logarithm in (True, False):
