@@ -3,6 +3,8 @@
 import gc
 import os
 import runpy
+import threading
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,8 +32,13 @@ os.environ.update(runpy.run_path(str(ROOT / "mdpnewton" / "threads.py"))["one_th
 
 import jax  # noqa: E402
 import shapes  # noqa: E402
+from jax._src.interpreters import mlir  # noqa: E402
 
 shapes.install()
+# JAX loads all dialects of MLIR again for each of thousands of programs, a quarter of a small one's
+# time. The tests of one file share them, in each thread.
+context_of = cache(lambda thread, make=mlir.make_ir_context: make())
+mlir.make_ir_context = lambda: context_of(threading.get_ident())
 
 import shared_runs  # noqa: E402
 
@@ -59,6 +66,7 @@ def pytest_xdist_make_scheduler(config, log):
 def _programs_end_before_they_are_too_many():
     """Each compiled program takes memory maps, and Linux ends a process that has 65,530."""
     yield
+    context_of.cache_clear()
     if not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MANY:
         jax.clear_caches()
         gc.collect()

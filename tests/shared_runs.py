@@ -24,12 +24,12 @@ class SharedRuns:
                 whole.touch()
         return folder
 
-    def copy_jobs(self, name: str, folder: Path) -> None:
-        """Put the finished jobs of `mdpnewton run NAME` into a folder in which nothing is yet.
+    def copy_jobs(self, folder: Path, name: str, *settings: str) -> None:
+        """Put the finished jobs of such a run into a folder in which nothing is yet.
 
         The same command with this folder then does all but the jobs: it plans, reads, draws, writes
         and shows.
         """
-        done = self(name)
+        done = self(name, *settings)
         shutil.copytree(done / "jobs", folder / "jobs")
         shutil.copy(done / "config.json", folder)

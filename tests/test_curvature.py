@@ -258,7 +258,7 @@ def test_the_diagonal_of_sampled_pairs_matches_the_matrix(name, form):
     def log_probs(v):
         return policy.log_probs(unravel(v), states, actions)[:, 0]
 
-    score, bend = jax.jacobian(log_probs)(flat), jax.hessian(log_probs)(flat)
+    score, bend = jax.jit(lambda v: (jax.jacobian(log_probs)(v), jax.hessian(log_probs)(v)))(flat)
     expected = np.einsum("n,nii->i", row.hessian * c, bend)
     expected += np.einsum("n,ni,ni->i", row.outer * c, score, score)
     assert policy.hessian_diagonal(w, states, actions, weights[0]) is not None

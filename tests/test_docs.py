@@ -9,22 +9,30 @@ from pathlib import Path
 import pytest
 
 from mdpnewton.cli import main
+from mdpnewton.cli.flow import RUNS, folder_name
+from mdpnewton.cli.run import COMMAND, Options
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 SLOW = ("--scale laptop", "--scale paper")
-PLAIN_RUN = re.compile(r"mdpnewton run (\S+)( --scale quick)?( --seed 0)?( --out (\S+))?( --json)?")
+PLAIN_RUN = re.compile(
+    r"mdpnewton run (?P<name>\S+)( --scale quick)?( --seed 0)?"
+    r"(?P<settings>( --set \S+)*)( --out (?P<out>\S+))?( --json)?"
+)
 
 
 def blocks(page):
     return BLOCK.findall(page.read_text())
 
 
-def bring_jobs(shared_run, name, folder):
+def bring_jobs(shared_run, name, settings, out):
     """The jobs of an experiment are the same on every page: the command finds them done."""
+    words = settings.split()
+    options = Options(experiment=name, set=tuple(words[1::2]))
+    folder = Path(out) if out else RUNS / folder_name(COMMAND.folder, options)
     if not folder.exists():
-        shared_run.copy_jobs(name, folder)
+        shared_run.copy_jobs(folder, name, *words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -39,7 +47,7 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, capsys, 
                 words = shlex.split(line, comments=True)
                 if words[:1] == ["mdpnewton"] and not any(slow in line for slow in SLOW):
                     if run := PLAIN_RUN.fullmatch(" ".join(words)):
-                        bring_jobs(shared_run, run[1], Path(run[5] or f"runs/{run[1]}-quick-0"))
+                        bring_jobs(shared_run, **run.groupdict())
                     assert main(words[1:]) == 0, (line, capsys.readouterr().err)
 
 

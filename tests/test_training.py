@@ -249,7 +249,7 @@ def test_training_without_a_terminal_writes_lines(tmp_path, capsys, monkeypatch)
 @pytest.mark.parametrize("fault", ["Raises", "NaNReward", "NaNObservation"])
 def test_a_fault_stops_the_run_with_the_last_good_policy_saved(fault, tmp_path, capsys):
     out = tmp_path / "run"
-    # Each of four copies fails after 300 steps of its own: in the third batch or so.
+    # The environment fails after 1,200 steps: in the third batch or so.
     words = ("train", f"user/{fault}-v0", "--transitions", 20000, "--out", out)
     status, shown = run(capsys, *words)
     assert status == 2

@@ -44,9 +44,9 @@ def box(*shape):
 KINDS = {
     "Walk-v0": {},
     "Endless-v0": {"fault": "endless"},
-    "Raises-v0": {"fault": "raise", "after": 300},
-    "NaNReward-v0": {"fault": "reward", "after": 300},
-    "NaNObservation-v0": {"fault": "observation", "after": 300},
+    "Raises-v0": {"fault": "raise", "after": 1200},
+    "NaNReward-v0": {"fault": "reward", "after": 1200},
+    "NaNObservation-v0": {"fault": "observation", "after": 1200},
     "Image-v0": {"observations": box(8, 8, 3)},
     "DictImage-v0": {"observations": gymnasium.spaces.Dict(a=box(2), b=box(4, 4))},
     "Text-v0": {"observations": gymnasium.spaces.Text(5)},

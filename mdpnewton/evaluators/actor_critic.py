@@ -5,8 +5,10 @@ from copy import copy
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 
 from mdpnewton.checks import instance, number
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
@@ -140,15 +142,12 @@ class ActorCritic(Evaluator):
     ) -> WeightedPairs:
         self.here = (mean, error)
         data = self.memory.all()
-        limit = math.inf if self.unbiased_reuse else 1.0
-        ratios, traces = _ratios(policy, w, data, limit)
-        if fit:
-            self.critic = self.critic.fitted(data, self.discount, traces)
-        found = _weights(
+        found, self.critic = _evaluated(
+            policy,
+            w,
             self.critic,
             data,
-            ratios,
-            traces,
+            np.asarray(fit),
             discount=self.discount,
             occupancy_discount=self.occupancy_discount,
             trace=self.trace,
@@ -198,27 +197,28 @@ class _Weights(NamedTuple):
 
 
 @eqx.filter_jit
-def _ratios(
-    policy: Any, w: PyTree, data: Trajectories, limit: float
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """Importance ratios, and what is left of them in the traces."""
-    ratios = importance_ratios(policy, w, data)
-    return ratios, jnp.minimum(ratios, limit)
-
-
-@eqx.filter_jit
-def _weights(
+def _evaluated(
+    policy: Any,
+    w: PyTree,
     critic: Critic,
     data: Trajectories,
-    ratios: Float[Array, " n"],
-    traces: Float[Array, " n"],
+    fit: ArrayLike,
     *,
     discount: float,
     occupancy_discount: float,
     trace: float,
     limit: float | None,
-) -> _Weights:
-    """The weights of all pairs in one compiled program; no `limit` is unbiased reuse."""
+) -> tuple[_Weights, Critic]:
+    """The weights of all pairs, and the critic that they are made with.
+
+    All of it is one compiled program, whether the critic is fitted or has been before, so that both
+    give the same bits. No `limit` is unbiased reuse.
+    """
+    ratios = importance_ratios(policy, w, data)
+    traces = ratios if limit is None else jnp.minimum(ratios, 1.0)
+    fitted, rest = eqx.partition(critic.fitted(data, discount, traces), eqx.is_array)
+    before = eqx.filter(critic, eqx.is_array)
+    critic = eqx.combine(jax.tree.map(lambda *both: jnp.where(fit, *both), fitted, before), rest)
     state_value = critic.values(data.observations)
     after = jnp.where(data.terminated, 0.0, critic.values(data.next_observations))
     surprise = data.rewards + discount * after - state_value
@@ -230,10 +230,11 @@ def _weights(
     episodes = jnp.maximum((data.ends & data.valid).sum(dtype=float), 1.0)
     occupancy, trusted = (occupancy / episodes)[:, None], trusted[:, None]
     both = (state_value + advantage)[:, None]
-    return _Weights(
+    weights = _Weights(
         data.listed_actions,
         occupancy,
         occupancy * trusted * both,
         occupancy * trusted * advantage[:, None],
         state_value,
     )
+    return weights, critic

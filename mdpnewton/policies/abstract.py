@@ -8,6 +8,7 @@ import jax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
 from mdpnewton.evaluation import WeightedPairs
+from mdpnewton.policies.acting import Actor
 
 
 class Policy(eqx.Module):
@@ -73,6 +74,10 @@ class Policy(eqx.Module):
             f"`{type(self).__name__}` offers no most probable action; define `mode(w, state)`, or "
             f"use `sample(key, w, state)`."
         )
+
+    def actor(self, w: PyTree) -> Actor | None:
+        """The policy in NumPy for observations one by one, or None if it is known to JAX only."""
+        return None
 
     def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar | None:
         r"""$KL(\pi_w(\cdot|s) \,\|\, \pi_v(\cdot|s))$, or None if it has no closed form."""

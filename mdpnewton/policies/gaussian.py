@@ -13,6 +13,7 @@ from mdpnewton.checks import choice, instance, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.models.checks import check_covariance, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.acting import Actor, gaussian_actor, linear
 
 Features = Callable[[Any], Float[Array, " d"]]
 Scale = Literal["log_sigma", "precision", "precision_root", "sigma"]
@@ -75,6 +76,11 @@ class LinearGaussian(Policy):
     def mode(self, w: Float[Array, "k d"], state: Any) -> Float[Array, " k"]:
         """The mean."""
         return self.outputs(w, state)
+
+    def actor(self, w: Float[Array, "k d"]) -> Actor | None:
+        """See `Policy`."""
+        root = np.linalg.cholesky(np.asarray(self.covariance))
+        return gaussian_actor(linear(w, self.features), root)
 
     def kl(self, w: Float[Array, "k d"], v: Float[Array, "k d"], state: Any) -> Scalar:
         """Half the squared distance of the means in the metric of the precision."""
@@ -157,6 +163,11 @@ class Gaussian(Policy):
     def mode(self, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
         """The mean."""
         return w["mean"] @ self.features(state)
+
+    def actor(self, w: dict[str, Array]) -> Actor | None:
+        """See `Policy`."""
+        mean = linear(w["mean"], self.features)
+        return gaussian_actor(mean, np.exp(LOG_SIGMA[self.scale](w["scale"])))
 
     def kl(self, w: dict[str, Array], v: dict[str, Array], state: Any) -> Scalar:
         """See `diagonal_kl`."""

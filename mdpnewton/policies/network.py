@@ -12,6 +12,13 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 from mdpnewton.checks import flag, instance, refuse, whole
 from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.acting import (
+    Actor,
+    Plain,
+    categorical_actor,
+    gaussian_actor,
+    in_numpy,
+)
 from mdpnewton.policies.categorical import Categorical
 from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagonal_kl
 
@@ -111,6 +118,10 @@ class NetworkCategorical(Categorical):
         """The network with the arrays `w`, at the features of the state."""
         return _apply(self.network, w, self.features(state))
 
+    def actor(self, w: PyTree) -> Actor | None:
+        """See `Policy`; for networks that `mlp` makes."""
+        return categorical_actor(_in_numpy(self.network, w, self.features))
+
     def initial_parameters(self) -> PyTree:
         """The arrays of the network that was given."""
         return eqx.filter(self.network, eqx.is_inexact_array)
@@ -195,6 +206,12 @@ class NetworkGaussian(Policy):
         """The mean."""
         return self.mean(w, state)
 
+    def actor(self, w: PyTree) -> Actor | None:
+        """See `Policy`; for networks that `mlp` makes."""
+        arrays = w["mean"] if self.learn_sigma else w
+        mean = _in_numpy(self.network, arrays, self.features)
+        return gaussian_actor(mean, np.exp(self._log_sigma(w)))
+
     def kl(self, w: PyTree, v: PyTree, state: Any) -> Scalar:
         """See `diagonal_kl`."""
         here, there = (jnp.concatenate([self.mean(x, state), self._log_sigma(x)]) for x in (w, v))
@@ -212,6 +229,25 @@ class NetworkGaussian(Policy):
 def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:
     rest = eqx.filter(network, eqx.is_inexact_array, inverse=True)
     outputs: Array = eqx.combine(arrays, rest)(observation)
+    return outputs
+
+
+def _in_numpy(network: Network, arrays: PyTree, features: Any) -> Plain | None:
+    """The network in NumPy if `mlp` made it and NumPy has its activation and the features."""
+    phi = in_numpy(features)
+    if phi is None or not isinstance(network, eqx.nn.MLP) or network.activation is not tanh:
+        return None
+    if not all(isinstance(layer, _Linear) and layer.bias is not None for layer in network.layers):
+        return None
+    *hidden, last = ((np.asarray(one.weight), np.asarray(one.bias)) for one in arrays.layers)
+
+    def outputs(observation: np.ndarray) -> np.ndarray:
+        x = phi(observation)
+        for weight, bias in hidden:
+            x = np.tanh(weight @ x + bias)
+        found: np.ndarray = last[0] @ x + last[1]
+        return found
+
     return outputs
 
 

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,10 @@ class Interface:
         whole = spaces.low is not None and np.issubdtype(kind, np.integer)
         return cls(name, spaces, least, whole, unit_actions, flatten)
 
+    @cached_property
+    def _units(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.spaces.middle(), self.spaces.half_range()
+
     def sent(self, action: np.ndarray | np.integer, box: Any) -> Any:
         """What the environment gets for an action of the policy.
 
@@ -83,8 +88,9 @@ class Interface:
             return int(action) + self.least
         wanted: np.ndarray = np.asarray(action)
         if self.unit_actions:
+            middle, half = self._units
             with np.errstate(over="ignore"):  # infinity is clipped
-                wanted = self.spaces.middle() + self.spaces.half_range() * wanted
+                wanted = middle + half * wanted
         wanted = np.clip(wanted, self.spaces.low, self.spaces.high)
         return (np.rint(wanted) if self.whole else wanted).astype(box.dtype).reshape(box.shape)
 

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment as a simulator: copies of it step side by side."""
+"""Any Gymnasium environment as a simulator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,8 @@ class GymnasiumSimulator:
     Attributes:
         spaces: Spaces of observations and actions.
         horizon: The environment's own limit of steps, or 1000 if it has none.
-        copies: Number of episodes that run side by side. It does not change the results.
+        copies: Number of episodes that run side by side if the policy is known to JAX only, see
+            `Policy.actor`. It does not change the results.
         unit_actions: Whether -1 and 1 in the policy's actions stand for the ends of the box. In a
             box with one end, -1 or 1 stands for that end, and a unit is 1.
         interface: How to talk to a copy of the environment.
@@ -72,6 +73,31 @@ class GymnasiumSimulator:
     ) -> Trajectories:
         """See `Simulator`."""
         length = check_play(self, episodes, first, horizon)
+        in_numpy = getattr(policy, "actor", None)
+        actor = in_numpy(w) if in_numpy else None
+        if actor is None:
+            return _trajectories(self._compiled(key, policy, w, episodes, first, length, greedy))
+        played = []
+        for number in range(first, first + episodes):
+            generator, seed = _randomness(key, number)
+            episode = Episode(self._environments[0], seed, self.interface)
+            while not episode.over:
+                action, log_prob = actor(episode.seen, None if greedy else generator)
+                episode.step(action, log_prob, last=len(episode.rows) == length - 1)
+            played.append(episode)
+        return _trajectories(played)
+
+    def _compiled(
+        self,
+        key: PRNGKeyArray,
+        policy: Any,
+        w: PyTree,
+        episodes: int,
+        first: int,
+        length: int,
+        greedy: bool,
+    ) -> list[Episode]:
+        """Episodes side by side, so that one compiled call chooses the actions of several."""
         while len(self._environments) < min(self.copies, episodes):
             self._environments.append(self.make())
         played: list[Episode] = []
@@ -79,13 +105,12 @@ class GymnasiumSimulator:
             # The policy always answers `copies` observations, some of them zeros, and an episode
             # has its own row among them: the last bits may depend on both.
             numbers = np.roll(np.arange(begin, begin + self.copies), begin % self.copies)
-            keys, drawn = _keys_and_seeds(key, numbers)
-            seeds = np.asarray(drawn)
+            keys = _keys(key, numbers)
             rows = [
                 n % self.copies for n in range(begin, min(begin + self.copies, first + episodes))
             ]
             group = {
-                row: Episode(environment, int(seeds[row] >> 1), self.interface)
+                row: Episode(environment, _randomness(key, int(numbers[row]))[1], self.interface)
                 for environment, row in zip(self._environments, rows, strict=False)
             }
             seen = np.zeros((self.copies, *group[rows[0]].seen.shape))
@@ -100,7 +125,7 @@ class GymnasiumSimulator:
                 for n in running:
                     group[n].step(actions[n], logs[n], last=time == length - 1)
             played += group.values()
-        return _trajectories(played)
+        return played
 
     def frames(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> list[np.ndarray]:
         """Pictures of one greedy episode, drawn by the environment's own renderer."""
@@ -110,8 +135,7 @@ class GymnasiumSimulator:
                 f"play it without --render."
             )
         environment = made(self.name, render_mode="rgb_array")
-        seed = int(np.asarray(jax.random.bits(key, dtype=jnp.uint32)) >> 1)
-        episode = Episode(environment, seed, self.interface)
+        episode = Episode(environment, _randomness(key, 0)[1], self.interface)
         pictures = [picture(self.name, environment)]
         for time in range(self.horizon):
             chosen, _ = _act(policy, w, episode.seen[None], key[None], np.asarray(time), True)
@@ -135,11 +159,17 @@ class GymnasiumSimulator:
         return self.recipe()
 
 
+def _randomness(key: PRNGKeyArray, number: int) -> tuple[np.random.Generator, int]:
+    """The generator of an episode by its number, and the seed for its environment."""
+    words = np.asarray(jax.random.key_data(key)).ravel()
+    generator = np.random.default_rng([*words.tolist(), number])
+    return generator, int(generator.integers(2**31))
+
+
 @jax.jit
-def _keys_and_seeds(key: PRNGKeyArray, numbers: ArrayLike) -> tuple[Key[Array, " n"], Array]:
-    """The keys of episodes by their numbers, and 32 random bits for the seed of each."""
-    keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.asarray(numbers))
-    return keys, jax.vmap(lambda k: jax.random.bits(k, dtype=jnp.uint32))(keys)
+def _keys(key: PRNGKeyArray, numbers: ArrayLike) -> Key[Array, " n"]:
+    """The keys of episodes by their numbers."""
+    return jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.asarray(numbers))
 
 
 @eqx.filter_jit

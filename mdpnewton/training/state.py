@@ -1,5 +1,6 @@
 """A training: its contents, their form as plain data, and how it is rebuilt from that."""
 
+import json
 import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
@@ -86,6 +87,7 @@ class Training:
     iteration: int = 0
     history: list[Progress] = field(default_factory=list)
     status: str = "new"
+    _lines: list[str] = field(default_factory=list, repr=False)
 
     @property
     def best(self) -> PyTree:
@@ -99,7 +101,12 @@ class Training:
         return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
 
     def state(self) -> State:
-        """All that is needed to continue, and the history, as plain data."""
+        """All that is needed to continue, and the history, as plain data.
+
+        The history has one line of JSON per iteration: it is saved often and only grows.
+        """
+        new = self.history[len(self._lines) :]
+        self._lines += [json.dumps(fields_of(one)) for one in new]
         return {
             "environment": self.environment,
             "method": self.method,
@@ -112,7 +119,7 @@ class Training:
             "w": arrays_of(self.w),
             "recent": [{"bound": bound, "w": arrays_of(w)} for bound, w in self.recent],
             "evaluator": self.evaluator.state(),
-            "history": [fields_of(one) for one in self.history],
+            "history": list(self._lines),
         }
 
     @classmethod
@@ -179,6 +186,13 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
     )
 
 
+def _progress(call: str, line: Any) -> Progress:
+    """One line of a saved history."""
+    text = instance(call, "history", line, str, "train again")
+    progress: Progress = rebuilt(call, Progress, json.loads(text))
+    return progress
+
+
 def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training:
     """The training rebuilt from the parts of a state."""
     preset, kind = Preset(**parts["preset"]), parts["kind"]
@@ -210,5 +224,5 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
         evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
         recent,
         whole(call, "iteration", parts["iteration"]),
-        [rebuilt(call, Progress, one) for one in sequence(call, "history", parts["history"])],
+        [_progress(call, line) for line in sequence(call, "history", parts["history"])],
     )
