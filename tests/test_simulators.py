@@ -193,7 +193,7 @@ def test_what_is_not_supported_is_refused_in_one_line(name, words):
 def test_a_fault_in_mid_episode_is_named(fault):
     simulator = GymnasiumSimulator(f"user/{fault}-v0", copies=1)
     with pytest.raises(SimulationError, match="in step"):
-        simulator.play(KEY, SOFTMAX, jnp.zeros((2, 1)), 100)
+        simulator.play(KEY, SOFTMAX, jnp.zeros((2, 1)), 400)
 
 
 def test_the_zero_force_returns_of_the_facts():

@@ -158,7 +158,7 @@ def play_chunk(
         played: Trajectories = simulator.play(
             jax.random.wrap_key_data(jnp.asarray(how.key_data), impl=how.key_kind),
             _kept("policies", policy.name, lambda: policy.value),
-            parameters,
+            jax.device_put(parameters),
             how.chunk,
             first=first,
             horizon=how.horizon,
