@@ -57,6 +57,7 @@ class Faulty(gymnasium.Env):
             "reward array": np.ones(3),
             "reward text": "much",
             "reward nan": float("nan"),
+            "reward positive": self.reward * (1 + self.position**2),
         }.get(self.fault, self.reward * (1 - self.position**2))
         over = self.time >= 20
         if self.fault == "four values":
@@ -73,7 +74,7 @@ KINDS = {
     "Print-v0": {"fault": "print"},
     "Exit-v0": {"fault": "exit in step"},
     "Huge-v0": {"reward": 1e200},
-    "Larger-v0": {"reward": 1e307},
+    "Larger-v0": {"fault": "reward positive", "reward": 1e307},
     "Random-v0": {"fault": "global randomness"},
 }
 for name, settings in KINDS.items():

@@ -29,7 +29,7 @@ class GymnasiumSimulator:
         spaces: Spaces of observations and actions.
         horizon: The environment's own limit of steps, or 1000 if it has none.
         copies: Number of episodes that run side by side if the policy is known to JAX only, see
-            `Policy.actor`. It does not change the results.
+            `Policy.actor`. It changes the last bits at most.
         unit_actions: Whether -1 and 1 in the policy's actions stand for the ends of the box. In a
             box with one end, -1 or 1 stands for that end, and a unit is 1.
         interface: How to talk to a copy of the environment.
