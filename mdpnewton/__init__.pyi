@@ -97,6 +97,7 @@ from .steps import (
     StepRule,
     StrongWolfe,
     SurrogateBacktracking,
+    TrustedStep,
 )
 from .training.black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
 from .training.controllers import Restarts, search_controllers
@@ -217,6 +218,7 @@ __all__ = [
     "StrongWolfe",
     "KLStep",
     "SurrogateBacktracking",
+    "TrustedStep",
     # the loop
     "Record",
     "SearchResult",

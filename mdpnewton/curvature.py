@@ -156,8 +156,15 @@ class Curvature(eqx.Module):
 
     @eqx.filter_jit
     def blocks(self) -> list[Float[Array, "blocks m m"]]:
-        """The diagonal blocks of each leaf of `w`, over `policy.independent_axes`."""
+        """The diagonal blocks of each leaf of `w`, over `policy.independent_axes`.
+
+        A leaf has smaller ones if the policy knows that all other entries are zero.
+        """
         leaves, structure = jax.tree.flatten(self.w)
+        if self.parts == {"output"}:
+            known = self.policy.output_blocks(self.w, self.states, -self.output)
+            if known is not None:
+                return known
         if self._scores_suffice and not self.policy.independent_axes:
             return [(L.T @ R)[None] for L, R in zip(*self._factors(), strict=True)]
         product = self.linearized()

@@ -22,7 +22,7 @@ from mdpnewton.domains.mazes import HALLWAY
 from mdpnewton.domains.pomdps import load_unload
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.two_state import start_parameters
-from mdpnewton.methods import BlockwiseMaximization, Guarded
+from mdpnewton.methods import BlockwiseMaximization, Exploring, Guarded
 from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.simulators import Spaces, UnitActions
 from mdpnewton.solve import Solver
@@ -186,9 +186,29 @@ WRONG = {
     "Preset(episodes": (lambda: mn.Preset(episodes=-1), "a whole number of at least 1, got -1"),
     "Preset(discount": (lambda: mn.Preset(discount=2), "at least 0 and at most 1, got 2"),
     "Preset(least_transitions": (lambda: mn.Preset(least_transitions=1e3), "got 1000.0"),
-    "Preset(exploration": (lambda: mn.Preset(exploration=0), "above 0, got 0"),
+    "Preset(exploration": (lambda: mn.Preset(exploration=0.05), "above 0.05, got 0.05"),
     "Preset(features": (lambda: mn.Preset(features=0), "at least 1, got 0"),
     "Preset(width": (lambda: mn.Preset(width=-0.3), "above 0, got -0.3"),
+    "Preset(floor": (lambda: mn.Preset(floor=-0.1), "at least 0, got -0.1"),
+    "Preset(patience": (lambda: mn.Preset(patience=1.5), "at most 1, got 1.5"),
+    "Preset(limit": (lambda: mn.Preset(limit=0), "above 0, got 0"),
+    "Exploring(method": (lambda: Exploring("natural"), "needs a Method, got str"),
+    "Exploring(share": (lambda: Exploring(mn.Steepest(), -0.1), "at least 0"),
+    "TrustedStep(divergence": (lambda: mn.TrustedStep(0.0), "above 0, got 0.0"),
+    "TrustedStep(least": (lambda: mn.TrustedStep(0.05, least=0.1), "at most 0.05, got 0.1"),
+    "TrustedStep(most": (lambda: mn.TrustedStep(0.05, most=0.01), "at least 0.05, got 0.01"),
+    "TrustedStep(shorten": (lambda: mn.TrustedStep(shorten=1.5), "at most 1, got 1.5"),
+    "TrustedStep(lengthen": (lambda: mn.TrustedStep(lengthen=0.5), "at least 1, got 0.5"),
+    "Gaussian(floor": (lambda: mn.Gaussian(1, 1, floor=-1.0), "at least 0, got -1.0"),
+    "NetworkGaussian(sigma floor": (
+        lambda: mn.NetworkGaussian(mn.mlp(jax.random.key(0), 1, 1), [0.1], floor=0.1),
+        "must be above `floor=0.1`, got 0.1",
+    ),
+    "Block(relative_ridge": (lambda: mn.Block(relative_ridge=-1.0), "at least 0, got -1.0"),
+    "LinearCritic(anchored": (
+        lambda: mn.LinearCritic(mn.OneHot(2), anchored=True),
+        "needs features that can be, as `RandomFourier`",
+    ),
     "Preset(trace": (lambda: mn.Preset(trace=1.1), "at most 1, got 1.1"),
     "Preset(ratio_limit": (lambda: mn.Preset(ratio_limit=0.5), "at least 1, got 0.5"),
     "Preset(divergence": (lambda: mn.Preset(divergence=NAN), "above 0, got nan"),
@@ -446,7 +466,7 @@ def test_the_bounds_themselves_are_allowed():
     mn.BestOfSet((1,))
     mn.Armijo(initial="quadratic", fraction=0, largest=INF, trials=1)
     mn.KeepIfBetter(tolerance=INF)
-    mn.Preset(discount=1, trace=0, ratio_limit=INF, largest=INF, least_transitions=0, tolerance=0)
+    mn.Preset(discount=1, trace=0, ratio_limit=INF, least_transitions=0, tolerance=0)
     mn.TabularSoftmax(1, 1)
     mn.TabularSoftmax(1, 2, reduced=True)
     mn.garnet(0, 3, branching=3, discount=0)

@@ -277,7 +277,7 @@ def test_an_evaluator_that_remembers_nothing_refuses_the_state_of_another():
 
 def test_a_critics_arrays_come_in_the_order_of_its_fields():
     critic = mn.LinearCritic(OneHot(2), trace=0.5, ridge=0.25, parameters=jnp.array([1.0, 2.0]))
-    assert [each.tolist() for each in arrays_of(critic)] == [0.5, 0.25, [1.0, 2.0]]
+    assert [each.tolist() for each in arrays_of(critic)] == [0.5, 0.25, [1.0, 2.0], -np.inf, np.inf]
     network = network_critic()
     arrays = arrays_of(network)
     assert len(arrays) == len(arrays_of(network.network)) + 5

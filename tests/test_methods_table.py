@@ -136,10 +136,11 @@ def test_the_public_tables_are_this_one():
 
 def test_a_place_hands_its_numbers_to_its_methods():
     sampled = training_methods(mn.Preset(damping=0.3, margin=0.7), "rbf")["second_gauss_newton"]
-    assert sampled.solver == mn.Dense(relative_ridge=0.3)
-    assert sampled.fisher_damping == mn.TightOffset(0.7)
-    network = training_methods(mn.Preset(damping=0.3), "mlp")["first_gauss_newton"]
-    assert network.solver == mn.ConjugateGradient(20, 1e-3, relative_ridge=0.3)
+    assert sampled.method.solver == mn.Block(relative_ridge=0.3)
+    assert sampled.method.fisher_damping == mn.TightOffset(0.7)
+    network = training_methods(mn.Preset(damping=0.3, patience=0.4), "mlp")["first_gauss_newton"]
+    assert network.share == 0.4
+    assert network.method.solver == mn.ConjugateGradient(20, 1e-3, relative_ridge=0.3)
     assert method_for("natural", "tetris", Settings(damping=0.3)).solver.relative_ridge == 0.3
     for name in names("bandit"):
         plain, stepped = mn.BLACK_BOX_METHODS[name], method_for(name, "bandit", Settings(size=2.0))

@@ -59,9 +59,26 @@ def gaussian(seed=0, learn_sigma=True):
     return policy, policy.initial_parameters(), continuous_pairs(seed)
 
 
+@cache
+def linear_gaussian(scale, first, second, floor=0.0):
+    policy = mn.Gaussian(2, 3, scale=scale, floor=floor)
+    mean = jnp.asarray(np.random.default_rng(3).normal(size=(2, 3)))
+    return policy, {"mean": mean, "scale": jnp.array([first, second])}, continuous_pairs(3)
+
+
+@cache
+def floored_gaussian():
+    network = mlp(jax.random.key(5), 3, 2, width=4, depth=1)
+    policy = NetworkGaussian(network, [0.5, 1.5], floor=0.2)
+    return policy, policy.initial_parameters(), continuous_pairs(5)
+
+
 CASES = {
     "categorical": categorical,
     "gaussian": gaussian,
+    "gaussian with a floor": floored_gaussian,
+    "linear gaussian": lambda: linear_gaussian("precision_root", 0.7, 1.1),
+    "linear gaussian with a floor": lambda: linear_gaussian("log_sigma", -0.4, 0.3, floor=0.2),
     "fixed sigma": lambda: gaussian(learn_sigma=False),
     "tabular": lambda: _finite(*tabular(0, MDP)[::2]),
 }
@@ -83,7 +100,7 @@ def naive(policy, w, pairs, form):
         if isinstance(policy, mn.Categorical):
             pi = np.exp(z) / np.exp(z).sum()
             F = np.diag(pi) - np.outer(pi, pi)
-        elif policy.learn_sigma:
+        elif getattr(policy, "learn_sigma", True):
             F = np.diag([*np.exp(-2 * z[2:]), 2, 2])
         else:
             F = np.diag([0.5**-2, 1.5**-2])

@@ -79,13 +79,11 @@ def _plan(options: Options, folder: Path) -> Plan:
 def _played_by(executor: Any, simulator: Any) -> Any:
     """The simulator in chunks that give the same bits whoever plays them."""
     from mdpnewton.simulators import Distributed, GymnasiumSimulator
-    from mdpnewton.training.presets import PRACTICAL
 
-    if not isinstance(simulator, GymnasiumSimulator):
-        return Distributed(simulator, executor, CHUNK)
-    # An episode of Gymnasium does not depend on those beside it: a round of the preset's batch is
-    # one call per worker.
-    return Distributed(simulator, executor, max(PRACTICAL.episodes // executor.workers, 1))
+    # An episode of Gymnasium does not depend on those beside it, and costs more than a call.
+    return Distributed(
+        simulator, executor, 1 if isinstance(simulator, GymnasiumSimulator) else CHUNK
+    )
 
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:

@@ -13,7 +13,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 from mdpnewton.checks import instance, number
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
-from mdpnewton.evaluators.memory import Memory, estimated_return, importance_ratios, reached
+from mdpnewton.evaluators.memory import Memory, importance_ratios, reached
 from mdpnewton.plain import arrays_of, entries, reals, with_arrays
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
@@ -63,6 +63,7 @@ class ActorCritic(Evaluator):
         ratio_limit: float = 2.0,
         discounted_occupancy: bool = True,
         unbiased_reuse: bool = False,
+        capacity: int | None = None,
     ):
         call = "ActorCritic"
         self.critic = instance(call, "critic", critic, Critic, "pass `LinearCritic(features)`")
@@ -71,7 +72,7 @@ class ActorCritic(Evaluator):
         self.ratio_limit = number(call, "ratio_limit", ratio_limit, least=1, infinite=True)
         self.discounted_occupancy, self.unbiased_reuse = discounted_occupancy, unbiased_reuse
         self.here, self.returned_to = (float("nan"), 0.0), Visited(float("nan"), 0.0)
-        self.memory = Memory(simulator, episodes, least_transitions, reuse, owner=call)
+        self.memory = Memory(simulator, episodes, least_transitions, reuse, capacity, owner=call)
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w`, fit the critic to all batches, and weight their pairs."""
@@ -135,7 +136,7 @@ class ActorCritic(Evaluator):
         return found
 
     def _judged(self, batch: Trajectories) -> tuple[float, float]:
-        return estimated_return(batch, self.occupancy_discount)
+        return self.memory.judged(batch, self.occupancy_discount)
 
     def _weighed(
         self, policy: Any, w: PyTree, mean: float, error: float, *, fit: bool = True
@@ -155,7 +156,6 @@ class ActorCritic(Evaluator):
         )
         return WeightedPairs(
             states=data.observations,
-            ascent=found.advantage,
             objective=mean,
             objective_error=error,
             **found._asdict(),
@@ -193,6 +193,7 @@ class _Weights(NamedTuple):
     occupancy: Float[Array, "n 1"]
     value: Float[Array, "n 1"]
     advantage: Float[Array, "n 1"]
+    ascent: Float[Array, "n 1"]
     state_value: Float[Array, " n"]
 
 
@@ -216,9 +217,13 @@ def _evaluated(
     """
     ratios = importance_ratios(policy, w, data)
     traces = ratios if limit is None else jnp.minimum(ratios, 1.0)
-    fitted, rest = eqx.partition(critic.fitted(data, discount, traces), eqx.is_array)
-    before = eqx.filter(critic, eqx.is_array)
-    critic = eqx.combine(jax.tree.map(lambda *both: jnp.where(fit, *both), fitted, before), rest)
+    fitted = critic.fitted(data, discount, traces)
+    if not critic.forgets:
+        after_fit, rest = eqx.partition(fitted, eqx.is_array)
+        before = eqx.filter(critic, eqx.is_array)
+        chosen = jax.tree.map(lambda *both: jnp.where(fit, *both), after_fit, before)
+        fitted = eqx.combine(chosen, rest)
+    critic = fitted
     state_value = critic.values(data.observations)
     after = jnp.where(data.terminated, 0.0, critic.values(data.next_observations))
     surprise = data.rewards + discount * after - state_value
@@ -228,13 +233,16 @@ def _evaluated(
     else:
         occupancy, trusted = data.discounts(occupancy_discount), jnp.minimum(ratios, limit)
     episodes = jnp.maximum((data.ends & data.valid).sum(dtype=float), 1.0)
-    occupancy, trusted = (occupancy / episodes)[:, None], trusted[:, None]
-    both = (state_value + advantage)[:, None]
-    weights = _Weights(
+    weights = occupancy * trusted / episodes
+    total = weights.sum()
+    # The mean advantage of all pairs is a baseline: it lowers the variance of the gradient only.
+    mean = jnp.sum(weights * advantage) / jnp.where(total > 0, total, 1.0)
+    found = _Weights(
         data.listed_actions,
-        occupancy,
-        occupancy * trusted * both,
-        occupancy * trusted * advantage[:, None],
+        (occupancy / episodes)[:, None],
+        (weights * (state_value + advantage))[:, None],
+        (weights * advantage)[:, None],
+        (weights * (advantage - mean))[:, None],
         state_value,
     )
-    return weights, critic
+    return found, critic

@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, Scalar
 
-from mdpnewton.checks import instance, number, refuse, whole
+from mdpnewton.checks import flag, instance, number, refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
 
 FEATURES = "pass a function from an observation to a vector, for a table `OneHot(states)`"
@@ -22,6 +22,11 @@ class Critic(eqx.Module):
     Evaluators save a critic by `mdpnewton.plain.arrays_of`: its arrays and numbers, in the order in
     which the class declares them. Whatever a fit changes must therefore be a field.
     """
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a fit depends on the data alone, so that another one gives the same critic."""
+        return False
 
     @abstractmethod
     def fitted(self, data: Trajectories, discount: float, ratios: Float[Array, " n"]) -> "Critic":
@@ -45,7 +50,7 @@ class LinearCritic(Critic):
     With $D_t = \phi_t - \gamma\phi_{t+1} + \gamma\lambda c_{t+1} D_{t+1}$, where c are the ratios,
     and $R_t$ the same sum of rewards, LSTD solves $\Phi^\top C D\,\theta = \Phi^\top C R$ (Boyan
     2002). $\lambda = 1$ gives least squares on the returns, bootstrapped where episodes are
-    truncated.
+    truncated. Values are clipped to what is possible with the rewards that the fit has seen.
 
     Attributes:
         features: Maps an observation to the vector $\phi$.
@@ -54,6 +59,10 @@ class LinearCritic(Critic):
         ridge: Multiple of the features' mean square that is added to the diagonal. Constant
             features are exempt, so that a constant added to all rewards is added to V.
         parameters: The parameters $\theta$; zeros before the first fit.
+        anchored: Whether every fit standardises the features on the observations that it sees, as
+            `RandomFourier` and `Standardized` can.
+        low: Smallest possible value, from the smallest reward seen and the discount.
+        high: Largest possible value.
     """
 
     features: Any
@@ -61,6 +70,9 @@ class LinearCritic(Critic):
     trace: float
     ridge: float
     parameters: Float[Array, " size"]
+    anchored: bool = eqx.field(static=True)
+    low: Float[Array, ""]
+    high: Float[Array, ""]
 
     def __init__(
         self,
@@ -69,6 +81,7 @@ class LinearCritic(Critic):
         trace: float = 0.9,
         ridge: float = 1e-3,
         parameters: Any = None,
+        anchored: bool = False,
     ):
         call = "LinearCritic"
         self.features = instance(call, "features", features, Callable, FEATURES)
@@ -81,32 +94,46 @@ class LinearCritic(Critic):
         if given.shape != (self.size,):
             refuse(call, "parameters", f"needs shape ({self.size},), got {given.shape}")
         self.parameters = given
+        self.anchored = flag(call, "anchored", anchored)
+        if anchored and not hasattr(features, "anchored"):
+            refuse(call, "anchored", "needs features that can be, as `RandomFourier`")
+        self.low, self.high = jnp.array(-jnp.inf), jnp.array(jnp.inf)
+
+    @property
+    def forgets(self) -> bool:
+        """Yes."""
+        return True
 
     @eqx.filter_jit
     def fitted(
         self, data: Trajectories, discount: float, ratios: Float[Array, " n"]
     ) -> "LinearCritic":
         """See `Critic`."""
-        phi = jax.vmap(self.features)(data.observations)
-        after = jax.vmap(self.features)(data.next_observations)
+        seen = _shares(data)
+        features = self.features
+        if self.anchored:
+            features = features.anchored(data.observations, seen)
+        phi = jax.vmap(features)(data.observations)
+        after = jax.vmap(features)(data.next_observations)
         after = jnp.where(data.terminated[:, None], 0.0, after)
         decay = discount * self.trace * following(ratios)
         difference = accumulated(phi - discount * after, decay, data)
         target = accumulated(data.rewards, decay, data)
-        seen = _shares(data)
         weights = ratios * seen
         matrix = phi.T @ (weights[:, None] * difference)
         spread = seen @ phi**2 - (seen @ phi) ** 2
-        damped = jnp.where(spread > 1e-12, self.ridge * jnp.mean(seen @ phi**2), 1e-12)
+        damped = jnp.where(spread > 1e-12, self.ridge * jnp.mean(seen @ phi**2), 1e-13)
         theta = jnp.linalg.solve(matrix + jnp.diag(damped), phi.T @ (weights * target))
         theta = jnp.where(jnp.isfinite(theta).all(), theta, self.parameters)
-        fitted: LinearCritic = eqx.tree_at(lambda critic: critic.parameters, self, theta)
+        places = lambda critic: (critic.features, critic.parameters, critic.low, critic.high)  # noqa: E731
+        found = (features, theta, *_possible(data, discount))
+        fitted: LinearCritic = eqx.tree_at(places, self, found)
         return fitted
 
     def values(self, observations: PyTree) -> Float[Array, " n"]:
         """See `Critic`."""
         phi: Array = jax.vmap(self.features)(observations)
-        return phi @ self.parameters
+        return jnp.clip(phi @ self.parameters, self.low, self.high)
 
 
 class NetworkCritic(Critic):
@@ -184,6 +211,21 @@ class NetworkCritic(Critic):
 def following(ratios: Float[Array, " n"]) -> Float[Array, " n"]:
     """Ratio of the next transition, for each transition; an episode's last entry is not used."""
     return jnp.append(ratios[1:], 1.0)
+
+
+def _possible(data: Trajectories, discount: float) -> tuple[Scalar, Scalar]:
+    """The smallest and the largest discounted sum of rewards like those of the data.
+
+    Where an episode has terminated, a sum may also end at any time.
+    """
+    if discount >= 1:
+        return jnp.array(-jnp.inf), jnp.array(jnp.inf)
+    ended = jnp.any(data.terminated & data.valid)
+    least = jnp.min(jnp.where(data.valid, data.rewards, jnp.inf))
+    most = jnp.max(jnp.where(data.valid, data.rewards, -jnp.inf))
+    least = jnp.where(ended, jnp.minimum(least, 0.0), least)
+    most = jnp.where(ended, jnp.maximum(most, 0.0), most)
+    return least / (1 - discount), most / (1 - discount)
 
 
 def _shares(data: Trajectories) -> Float[Array, " n"]:

@@ -1,5 +1,6 @@
 """Batches of episodes, and earlier batches that are used again."""
 
+import math
 from copy import copy
 from dataclasses import fields
 from typing import Any
@@ -13,10 +14,11 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from mdpnewton.checks import instance, refuse, whole
 from mdpnewton.curvature import scores
 from mdpnewton.evaluation import State
-from mdpnewton.plain import entries, sequence
+from mdpnewton.plain import entries, reals, sequence
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
+USUAL = 9  # batches that tell how much returns usually differ
 FIELDS = tuple(field.name for field in fields(Trajectories))
 
 
@@ -26,12 +28,16 @@ class Memory:
     Attributes:
         simulator: Plays the episodes.
         episodes: Minimum number of episodes per batch.
-        least_transitions: Minimum number of transitions per batch. A batch grows by `episodes`
-            episodes at a time until it has that many.
+        least_transitions: Minimum number of transitions per batch, see `played`.
         reuse: Number of batches per evaluation, including the newest.
+        capacity: Number of rows to which the batches are padded, so that all evaluations have one
+            shape and are compiled once. The oldest batches are dropped if there is no room. None
+            for a few shapes and no limit.
         owner: Name of the evaluator that the memory belongs to; error messages begin with it.
         batches: The stored batches, with the newest last.
         transitions: Number of transitions played so far.
+        judgements: Mean return of the last batches and how much their episodes differ, see
+            `judged`.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class Memory:
         episodes: int,
         least_transitions: int = 0,
         reuse: int = 1,
+        capacity: int | None = None,
         *,
         owner: str = "Memory",
     ):
@@ -48,25 +55,49 @@ class Memory:
         self.episodes = whole(owner, "episodes", episodes, 1)
         self.least_transitions = whole(owner, "least_transitions", least_transitions)
         self.reuse = whole(owner, "reuse", reuse, 1)
+        self.capacity = None if capacity is None else whole(owner, "capacity", capacity, 1)
         self.owner = owner
         self.batches: list[Trajectories] = []
         self.transitions = 0
+        self.judgements: list[tuple[float, float]] = []
 
     def play(self, key: PRNGKeyArray, policy: Any, w: PyTree, **options: Any) -> Trajectories:
         """Play a new batch and keep it."""
-        return self.keep(
-            played(self.simulator, key, policy, w, self.episodes, self.least_transitions, **options)
-        )
+        size = (self.episodes, self.least_transitions)
+        before = self.batches[-1] if self.batches else None
+        return self.keep(played(self.simulator, key, policy, w, *size, before, **options))
 
     def keep(self, batch: Trajectories) -> Trajectories:
         """Count a batch and keep it, in place of the oldest if there are too many."""
         self.batches = [*self.batches, batch][-self.reuse :]
         self.transitions += batch.transitions
+        if self.capacity is not None:
+            while len(self.batches) > 1 and self._rows() > self.capacity:
+                self.batches = self.batches[1:]
+            if self._rows() > self.capacity:
+                self.capacity = 2 * self._rows()
         return batch
 
     def all(self) -> Trajectories:
         """All stored batches, joined into one."""
-        return concatenated(self.batches)
+        return concatenated(self.batches, self.capacity)
+
+    def judged(self, batch: Trajectories, discount: float) -> tuple[float, float]:
+        """The mean discounted return of a batch, and its standard error.
+
+        If the returns of its episodes differ by more than is usual among the last batches, what is
+        usual counts: a batch with a catastrophe must not be excused by the noise that it brings.
+        A single episode is compared with the mean return of the batch before.
+        """
+        returns = batch.returns(discount)
+        mean, error = estimated_return(batch, discount)
+        own = error * len(returns) ** 0.5
+        if len(returns) < 2:
+            before = self.judgements[-1][0] if self.judgements else 0.0
+            own = abs(mean - before)
+        usual = np.median([spread for _, spread in self.judgements] or [own])
+        self.judgements = [*self.judgements, (mean, own)][-USUAL:]
+        return mean, float(min(own, usual)) / len(returns) ** 0.5
 
     def fresh_return(self, key: PRNGKeyArray, policy: Any, w: PyTree, discount: float) -> float:
         """The mean discounted return of another batch, which is counted but not kept."""
@@ -82,18 +113,30 @@ class Memory:
                 for batch in self.batches
             ],
             "transitions": self.transitions,
+            "capacity": self.capacity,
+            "judgements": [list(one) for one in self.judgements],
         }
 
     def restored(self, state: State) -> "Memory":
         """Return a copy of this memory with the batches and the count of a saved state."""
         call = f"{self.owner}.restored"
-        batches, transitions = entries(call, state, "batches", "transitions")
+        batches, transitions, capacity, judgements = entries(
+            call, state, "batches", "transitions", "capacity", "judgements"
+        )
         found = copy(self)
+        found.capacity = None if capacity is None else whole(call, "capacity", capacity, 1)
+        found.judgements = []
+        for pair in sequence(call, "judgements", judgements):
+            mean, spread = reals(call, "judgements", pair, 2)
+            found.judgements.append((mean, spread))
         found.transitions = whole(call, "transitions", transitions)
         found.batches = [_batch(call, batch) for batch in sequence(call, "batches", batches)]
         if len(found.batches) > self.reuse:
             refuse(call, "batches", f"has {len(batches)}, more than `reuse={self.reuse}` keeps")
         return found
+
+    def _rows(self) -> int:
+        return sum(batch.transitions for batch in self.batches)
 
     def _plain(self, name: str, part: PyTree) -> Any:
         if isinstance(part, dict):
@@ -113,13 +156,35 @@ def played(
     w: PyTree,
     episodes: int,
     least_transitions: int = 0,
+    before: Trajectories | None = None,
     **options: Any,
 ) -> Trajectories:
-    """Play rounds of `episodes` episodes until there are at least `least_transitions`."""
-    rounds = [simulator.play(key, policy, w, episodes, **options)]
-    while sum(batch.transitions for batch in rounds) < least_transitions:
-        first = len(rounds) * episodes
-        rounds.append(simulator.play(key, policy, w, episodes, first=first, **options))
+    """Play at least `episodes` episodes, and as many as `least_transitions` need.
+
+    They are played in rounds. A round has as many episodes as are sure to be needed if none is
+    longer than the horizon, or than twice the longest so far; that number is a power of two,
+    because a compiled simulator is compiled for each.
+
+    Args:
+        simulator: Plays the episodes.
+        key: Random key.
+        policy: The policy.
+        w: Its parameters.
+        episodes: Minimum number of episodes.
+        least_transitions: Minimum number of transitions.
+        before: The batch before this one, which tells how long episodes are.
+        options: Handed to `simulator.play`.
+    """
+    known = [] if before is None else [before]
+    rounds: list[Trajectories] = []
+    number, missing = 0, least_transitions
+    while not rounds or missing > 0:
+        longest = max((int(np.asarray(one.times).max()) + 1 for one in known), default=math.inf)
+        sure = int(missing // min(simulator.horizon, 2 * longest))
+        count = max(1 << (sure.bit_length() - 1) if sure else 1, 0 if rounds else episodes)
+        rounds.append(simulator.play(key, policy, w, count, first=number, **options))
+        number, missing = number + count, missing - rounds[-1].transitions
+        known.append(rounds[-1])
     return concatenated(rounds) if len(rounds) > 1 else rounds[0]
 
 

@@ -12,7 +12,7 @@ from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 from mdpnewton.policies.affine import AffineGaussian, Deviation
-from mdpnewton.policies.gaussian import LOG_SIGMA, Gaussian, LinearGaussian
+from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
 from mdpnewton.threads import threads_for
 
 
@@ -228,7 +228,7 @@ def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndar
         covariance = np.asarray(policy.covariance)
     elif isinstance(policy, Gaussian):
         states, mean, features = d, w["mean"], _affine(policy.features, d)
-        covariance = np.diag(np.exp(2 * np.asarray(LOG_SIGMA[policy.scale](w["scale"]))))
+        covariance = np.diag(np.exp(2 * np.asarray(policy.log_sigma(w))))
     else:
         raise ValueError(
             f"`QuadraticEvaluator` is exact for `AffineGaussian`, `LinearGaussian` and `Gaussian` "

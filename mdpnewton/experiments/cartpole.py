@@ -77,9 +77,7 @@ VARIANTS: Looks = {
     **PRESET,
     "monte_carlo_second_gauss_newton": Look("second Gauss-Newton, Monte Carlo", "navy"),
 }
-# Rows of the practical part, each with its method of `train`. The step limit of the natural
-# gradient was tuned for this problem (none, 2, 4, 8; seeds 0 to 5). The page of the experiment
-# lists what was tried for the other methods.
+# Rows of the practical part, each with its method of `train`, which differ in nothing else.
 PREFIX = "practical_"
 PRACTICAL = {
     "practical": "second_gauss_newton",
@@ -89,7 +87,6 @@ PRACTICAL = {
     "practical_raw_second_gauss_newton": "raw_second_gauss_newton",
     "practical_random": "random",
 }
-LARGEST = {"natural": 4.0}
 
 
 @dataclass(frozen=True)
@@ -235,10 +232,7 @@ def practical_run(
 ) -> dict[str, list[Any]]:
     """One training with the preset, tested after every iteration."""
     config, row = Config(**settings), PRACTICAL[method]
-    largest = LARGEST.get(row)
-    tested = trained_and_tested(
-        CartPole(), row, [seed, number], config.transitions, DISCOUNT, largest
-    )
+    tested = trained_and_tested(CartPole(), row, [seed, number], config.transitions, DISCOUNT)
     return tested._asdict()
 
 

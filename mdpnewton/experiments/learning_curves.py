@@ -122,7 +122,6 @@ def trained_and_tested(
     entropy: list[int],
     transitions: int,
     discount: float,
-    largest: float | None = None,
     episodes: int = 20,
 ) -> Tested:
     """`train` with the preset, tested by greedy episodes after every iteration.
@@ -133,7 +132,6 @@ def trained_and_tested(
         entropy: Random seed. It is the same for all methods, so that their runs are paired.
         transitions: Number of transitions after which training stops.
         discount: Discount factor of the returns in the tests.
-        largest: Limit of the step size, as in `train`.
         episodes: Number of episodes per test.
     """
     seed, test_seed = (
@@ -151,7 +149,6 @@ def trained_and_tested(
         method=method,
         transitions=transitions,
         seed=seed,
-        largest=largest,
         callback=test,
     )
     if done.status == "interrupted":

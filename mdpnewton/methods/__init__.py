@@ -7,6 +7,7 @@ from mdpnewton.methods.expectation_maximization import (
     BlockwiseMaximization,
     ExpectationMaximization,
 )
+from mdpnewton.methods.exploring import Exploring
 from mdpnewton.methods.first_order import RandomDirection, Steepest
 from mdpnewton.methods.guarded import Guarded
 from mdpnewton.methods.places import PLACES, Row, Settings
@@ -29,6 +30,7 @@ __all__ = [
     "Compatible",
     "Direction",
     "ExpectationMaximization",
+    "Exploring",
     "Guarded",
     "Method",
     "MethodsOf",

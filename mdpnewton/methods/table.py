@@ -42,6 +42,16 @@ def _dense(curvature: str, *, absolute: bool = False, offset: bool = False) -> F
     )
 
 
+def _blocks(curvature: str, *, offset: bool = False) -> Factory:
+    """The factory of a damped solve with blocks, with the tight offset if asked for.
+
+    The blocks are those of the leaves of `w`, or smaller ones if the policy knows of them.
+    """
+    return lambda of: Precondition(
+        curvature, Block(relative_ridge=of.damping), TightOffset(of.margin) if offset else 0.0
+    )
+
+
 def _truncated(curvature: str, *, offset: bool = False) -> Factory:
     """The factory of a few damped conjugate gradients, with the tight offset if asked for."""
     return lambda of: Precondition(
@@ -71,7 +81,7 @@ TABLE: dict[str, Row] = {
             "second Gauss-Newton",
             "tab:blue",
             exact=_preconditioned("H2", Dense()),
-            sampled=_dense("generalized", offset=True),
+            sampled=_blocks("generalized", offset=True),
             network=_truncated("generalized", offset=True),
             bandit=_preconditioned("H2", Block()),
             controller=_always(RowMethod(gauss_newton_rows)),
@@ -81,7 +91,7 @@ TABLE: dict[str, Row] = {
             "raw_second_gauss_newton",
             "second Gauss-Newton, no offset",
             "deepskyblue",
-            sampled=_dense("generalized"),
+            sampled=_blocks("generalized"),
             network=_truncated("generalized"),
         ),
         Row(
@@ -130,7 +140,7 @@ TABLE: dict[str, Row] = {
             "natural gradient",
             "tab:olive",
             exact=_preconditioned("fisher", Dense()),
-            sampled=_dense("generalized_fisher"),
+            sampled=_blocks("generalized_fisher"),
             network=_truncated("generalized_fisher"),
             bandit=_guarded(Precondition("generalized_fisher", Block())),
             controller=_always(RowMethod(natural_rows)),

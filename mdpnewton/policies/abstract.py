@@ -109,6 +109,21 @@ class Policy(eqx.Module):
         """
         return None
 
+    def output_blocks(
+        self, w: PyTree, states: PyTree, weights: Float[Array, " n"]
+    ) -> list[Float[Array, "blocks m m"]] | None:
+        r"""The diagonal blocks of $\sum_i c_i J_i^\top F_i J_i$, one stack per leaf of `w`.
+
+        J is the Jacobian of the outputs and F their Fisher matrix. None unless all other entries of
+        a leaf are zero and the blocks have a closed form.
+
+        Args:
+            w: The parameters.
+            states: The n states.
+            weights: The weights $c_i$, one number per state.
+        """
+        return None
+
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree | None:
         """Argmax over v of sum_i value_i log pi_i(v), eq. (16), or None if it is only numeric."""
         return None

@@ -87,7 +87,8 @@ def _fourier(one: RandomFourier) -> Plain:
 
     def features(observation: np.ndarray) -> np.ndarray:
         z = scaled(observation)
-        return np.concatenate([[1.0], z, size * np.cos(frequencies @ z + phases)])
+        angles = (frequencies @ z + phases).astype(np.float32)
+        return np.concatenate([[1.0], z, size * np.cos(angles).astype(float)])
 
     return features
 

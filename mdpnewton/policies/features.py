@@ -35,14 +35,33 @@ class Standardized(eqx.Module):
         checks.number("Standardized", "limit", self.limit, above=0, infinite=True)
 
     @classmethod
-    def of(cls, observations: Any) -> "Standardized":
+    def of(cls, observations: Any, limit: float = 10.0) -> "Standardized":
         """Standardise to mean 0 and standard deviation 1 on these observations.
 
         An entry that is constant is only shifted; see `constant_entries`.
+
+        Args:
+            observations: Observations, one per row.
+            limit: Absolute value at which the scaled observation is clipped.
         """
         seen = finite_array("Standardized.of", "observations", observations, 2, letters="(n, d)")
         scale = np.where(constant_entries(seen), 1.0, seen.std(axis=0))
-        return cls(jnp.asarray(seen.mean(axis=0)), jnp.asarray(scale))
+        return cls(jnp.asarray(seen.mean(axis=0)), jnp.asarray(scale), limit)
+
+    def anchored(
+        self, observations: Float[Array, "n d"], shares: Float[Array, " n"]
+    ) -> "Standardized":
+        """Standardise on these observations instead, each of which counts by its share.
+
+        Args:
+            observations: Observations, one per row.
+            shares: Weights that sum to 1; rows of weight 0 are padding.
+        """
+        mean = shares @ observations
+        spread = jnp.sqrt(shares @ (observations - mean) ** 2)
+        size = jnp.max(jnp.where(shares[:, None] > 0, jnp.abs(observations), 0.0), axis=0)
+        scale = jnp.where(spread > _least_spread(size, jnp), spread, 1.0)
+        return Standardized(mean, scale, self.limit)
 
     @property
     def size(self) -> int:
@@ -62,7 +81,8 @@ class RandomFourier(eqx.Module):
     r"""1 and z, followed by the random Fourier features $\sqrt{2/m}\cos(\omega_j^\top z + b_j)$.
 
     Inner products of these features approximate a Gaussian kernel (Rahimi and Recht 2007), in
-    any dimension; linear policies on them learn locomotion (Rajeswaran et al. 2017).
+    any dimension; linear policies on them learn locomotion (Rajeswaran et al. 2017). The cosines
+    have single precision, because they would take most of the time of a training otherwise.
 
     Attributes:
         standardized: Maps an observation to z.
@@ -95,6 +115,13 @@ class RandomFourier(eqx.Module):
         phases = jax.random.uniform(shift, (number,), maxval=2 * jnp.pi)
         return cls(standardized, frequencies, phases)
 
+    def anchored(
+        self, observations: Float[Array, "n d"], shares: Float[Array, " n"]
+    ) -> "RandomFourier":
+        """The same cosines of observations that are standardised on these; see `Standardized`."""
+        standardized = self.standardized.anchored(observations, shares)
+        return RandomFourier(standardized, self.frequencies, self.phases)
+
     @property
     def size(self) -> int:
         """Length of a feature vector."""
@@ -103,7 +130,8 @@ class RandomFourier(eqx.Module):
     def __call__(self, observation: Float[Array, " d"]) -> Float[Array, " size"]:
         """The feature vector."""
         z = self.standardized.scaled(observation)
-        waves = jnp.cos(self.frequencies @ z + self.phases) * (2 / self.phases.size) ** 0.5
+        angles = (z @ self.frequencies.T + self.phases).astype(jnp.float32)  # batch axis first
+        waves = jnp.cos(angles).astype(z.dtype) * (2 / max(self.phases.size, 1)) ** 0.5
         return jnp.concatenate([jnp.ones(1), z, waves])
 
 
@@ -166,12 +194,16 @@ def constant_entries(observations: Float[np.ndarray, "n d"]) -> Bool[np.ndarray,
     Args:
         observations: Observations, one per row.
     """
-    size = np.abs(observations).max(axis=0)
-    least = 1e-8 * np.minimum(size, 1.0)
-    least = np.maximum(least, min(1e-14 * size.max(initial=0.0), 1e-8))
+    least = _least_spread(np.abs(observations).max(axis=0), np)
     same = observations.max(axis=0) == observations.min(axis=0)
     constant: np.ndarray = same | (observations.std(axis=0) <= least)
     return constant
+
+
+def _least_spread(size: Any, library: Any) -> Any:
+    """Standard deviation up to which an entry of that absolute value counts as constant."""
+    least = 1e-8 * library.minimum(size, 1.0)
+    return library.maximum(least, library.minimum(1e-14 * size.max(initial=0.0), 1e-8))
 
 
 def _checked(call: str, name: str, array: Any, axes: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.checks import choice, instance, whole
+from mdpnewton.checks import choice, instance, number, whole
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.models.checks import check_covariance, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
@@ -109,7 +109,8 @@ class Gaussian(Policy):
 
     `w` is `{"mean": (k, d), "scale": (k,)}`. The scale is one of: `log_sigma`; `precision`,
     $\sigma^{-2}$; `precision_root`, $L = \sigma^{-1}$ as in Section 6.6; `sigma`. All but
-    `sigma` are concave in the scale block; none is jointly concave, Section 4.2.1.
+    `sigma` are concave in the scale block; none is jointly concave, Section 4.2.1. With a floor,
+    none is concave even in its block: use the generalised matrix, which is never indefinite.
 
     Attributes:
         n_actions: Dimension k of an action.
@@ -117,12 +118,15 @@ class Gaussian(Policy):
         features: Maps a state to $\phi(s)$, shape (d,): a function, or an Equinox module whose
             arrays may differ from run to run; the state itself by default.
         scale: Name of the parameter that the scale block holds.
+        floor: Number that is added to what the scale block stands for: no $\sigma$ is smaller, so
+            that a search never ceases to explore.
     """
 
     n_actions: int = eqx.field(static=True)
     n_features: int = eqx.field(static=True)
     features: Features = _identity
     scale: Scale = eqx.field(static=True, default="log_sigma")
+    floor: float = eqx.field(static=True, default=0.0)
     log_concave = False
     constant_curvature = False
 
@@ -131,28 +135,33 @@ class Gaussian(Policy):
         whole("Gaussian", "n_features", self.n_features, 1)
         instance("Gaussian", "features", self.features, Callable, STATE_FEATURES)
         choice("Gaussian", "scale", self.scale, LOG_SIGMA)
+        number("Gaussian", "floor", self.floor, least=0)
 
     @property
     def blockwise_log_concave(self) -> bool:
-        """False only if the scale is `sigma`."""
-        return self.scale != "sigma"
+        """False only if the scale is `sigma` or there is a floor."""
+        return self.scale != "sigma" and not self.floor
+
+    def log_sigma(self, w: dict[str, Array]) -> Float[Array, " k"]:
+        """log sigma, whichever parameter the scale block holds."""
+        return floored(LOG_SIGMA[self.scale](w["scale"]), self.floor)
 
     def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
         """The log-density of the action."""
-        log_sigma = LOG_SIGMA[self.scale](w["scale"])
+        log_sigma = self.log_sigma(w)
         error = (action - w["mean"] @ self.features(state)) * jnp.exp(-log_sigma)
         return -jnp.sum(0.5 * error**2 + log_sigma) - 0.5 * self.n_actions * jnp.log(2 * jnp.pi)
 
     def sample(self, key: PRNGKeyArray, w: dict[str, Array], state: Any) -> Float[Array, " k"]:
         """The mean plus independent noise."""
-        sigma = jnp.exp(LOG_SIGMA[self.scale](w["scale"]))
+        sigma = jnp.exp(self.log_sigma(w))
         noise = jax.random.normal(key, (self.n_actions,))
         return w["mean"] @ self.features(state) + sigma * noise
 
     def outputs(self, w: dict[str, Array], state: Any) -> Float[Array, " {2*self.n_actions}"]:
         """The mean, then log sigma, whatever the scale block holds."""
         mean = w["mean"] @ self.features(state)
-        return jnp.concatenate([mean, LOG_SIGMA[self.scale](w["scale"])])
+        return jnp.concatenate([mean, self.log_sigma(w)])
 
     def output_fisher(
         self, outputs: Float[Array, " {2*self.n_actions}"], u: Float[Array, " {2*self.n_actions}"]
@@ -167,7 +176,7 @@ class Gaussian(Policy):
     def actor(self, w: dict[str, Array]) -> Actor | None:
         """See `Policy`."""
         mean = linear(w["mean"], self.features)
-        return gaussian_actor(mean, np.exp(LOG_SIGMA[self.scale](w["scale"])))
+        return gaussian_actor(mean, np.exp(self.log_sigma(w)))
 
     def kl(self, w: dict[str, Array], v: dict[str, Array], state: Any) -> Scalar:
         """See `diagonal_kl`."""
@@ -178,7 +187,7 @@ class Gaussian(Policy):
     ) -> dict[str, Array]:
         r"""$-\sigma_a^{-2} \phi_j^2$ for the mean; the entries of the scale do not interact."""
         squares = weights.sum(axis=1) @ jax.vmap(self.features)(states) ** 2
-        precision = jnp.exp(-2 * LOG_SIGMA[self.scale](w["scale"]))
+        precision = jnp.exp(-2 * self.log_sigma(w))
 
         def weighed(scale: Array) -> Scalar:
             return jnp.sum(weights * self.log_probs({**w, "scale": scale}, states, actions))
@@ -187,6 +196,17 @@ class Gaussian(Policy):
             "mean": -precision[:, None] * squares,
             "scale": second_derivatives(weighed, w["scale"]),
         }
+
+    def output_blocks(
+        self, w: PyTree, states: PyTree, weights: Float[Array, " n"]
+    ) -> list[Float[Array, "blocks m m"]]:
+        r"""$\sigma_a^{-2} \Phi^\top C \Phi$ for each row of the mean, and a number per sigma."""
+        phi = jax.vmap(self.features)(states)
+        gram = phi.T @ (weights[:, None] * phi)
+        precision = jnp.exp(-2 * self.log_sigma(w))
+        slope = jax.grad(lambda v: self.log_sigma(v).sum())(w)["scale"]
+        numbers = 2 * slope**2 * weights.sum()
+        return [precision[:, None, None] * gram, numbers[:, None, None]]
 
     def initial_parameters(self) -> dict[str, Array]:
         """Mean zero, sigma one."""
@@ -202,6 +222,8 @@ class Gaussian(Policy):
         phi = jax.vmap(self.features)(pairs.states)
         error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
         variance = jnp.einsum("nj,njk->k", pairs.value, error**2) / pairs.value.sum()
+        if self.floor:
+            variance = jnp.maximum(jnp.sqrt(variance) - self.floor, 1e-3 * self.floor) ** 2
         return {"mean": mean, "scale": FROM_VARIANCE[self.scale](variance)}
 
 
@@ -217,6 +239,11 @@ FROM_VARIANCE: dict[str, Callable[[Array], Array]] = {
     "precision_root": lambda variance: 1 / jnp.sqrt(variance),
     "sigma": jnp.sqrt,
 }
+
+
+def floored(log_sigma: Float[Array, " k"], floor: float) -> Float[Array, " k"]:
+    r"""$\log(\text{floor} + \sigma)$."""
+    return jnp.logaddexp(log_sigma, jnp.log(floor)) if floor else log_sigma
 
 
 def diagonal_fisher(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 
-from mdpnewton.checks import flag, instance, refuse, whole
+from mdpnewton.checks import flag, instance, number, refuse, whole
 from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.acting import (
@@ -20,7 +20,7 @@ from mdpnewton.policies.acting import (
     in_numpy,
 )
 from mdpnewton.policies.categorical import Categorical
-from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagonal_kl
+from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagonal_kl, floored
 
 Network = Callable[[Any], Float[Array, " outputs"]]
 
@@ -135,16 +135,19 @@ class NetworkGaussian(Policy):
 
     Attributes:
         network: Maps $\phi(s)$ to the mean, shape (k,); its arrays are the initial parameters.
-        log_sigma: Initial $\log\sigma$, shape (k,), which stays if it is not learnt.
-        learn_sigma: Whether $\log\sigma$ is part of `w`.
+        log_sigma: Initial $\log(\sigma - \text{floor})$, shape (k,), which stays if it is not
+            learnt.
+        learn_sigma: Whether that is part of `w`.
         features: Maps a state to $\phi(s)$: a function, or an Equinox module whose arrays may
             differ from run to run and are not learnt; the state itself by default.
+        floor: No $\sigma$ is smaller, so that a search never ceases to explore.
     """
 
     network: Network
     log_sigma: Float[Array, " k"]
     features: Callable[[Any], Any]
     learn_sigma: bool = eqx.field(static=True)
+    floor: float = eqx.field(static=True)
     log_concave = False
     blockwise_log_concave = False
     constant_curvature = False
@@ -155,6 +158,7 @@ class NetworkGaussian(Policy):
         sigma: Any,
         learn_sigma: bool = True,
         features: Callable[[Any], Any] = _identity,
+        floor: float = 0.0,
     ):
         call = "NetworkGaussian"
         if numbers(call, "sigma", sigma).ndim == 0:
@@ -162,9 +166,12 @@ class NetworkGaussian(Policy):
             refuse(call, "sigma", f"{rule}, got shape (); for one dimension pass `[sigma]`")
         scale = finite_array(call, "sigma", sigma, 1, letters="(k,)")
         check_positive(call, "sigma", scale)
+        self.floor = number(call, "floor", floor, least=0)
+        if (scale <= self.floor).any():
+            refuse(call, "sigma", f"must be above `floor={floor:g}`, got {scale.min():g}")
         self.network = _checked(call, network)
         self.features = instance(call, "features", features, Callable, STATE_FEATURES)
-        self.log_sigma = jnp.asarray(np.log(scale))
+        self.log_sigma = jnp.asarray(np.log(scale - self.floor))
         self.learn_sigma = flag(call, "learn_sigma", learn_sigma)
 
     def mean(self, w: PyTree, state: Any) -> Float[Array, " k"]:
@@ -192,7 +199,7 @@ class NetworkGaussian(Policy):
     def outputs(self, w: PyTree, state: Any) -> Float[Array, " outputs"]:
         """The mean, followed by log sigma if it is learnt."""
         mean = self.mean(w, state)
-        return jnp.concatenate([mean, w["log_sigma"]]) if self.learn_sigma else mean
+        return jnp.concatenate([mean, self._log_sigma(w)]) if self.learn_sigma else mean
 
     def output_fisher(
         self, outputs: Float[Array, " outputs"], u: Float[Array, " outputs"]
@@ -200,7 +207,7 @@ class NetworkGaussian(Policy):
         r"""$\sigma^{-2} u$ for the mean, 2u for log sigma."""
         if self.learn_sigma:
             return diagonal_fisher(outputs, u)
-        return jnp.exp(-2 * self.log_sigma) * u
+        return jnp.exp(-2 * floored(self.log_sigma, self.floor)) * u
 
     def mode(self, w: PyTree, state: Any) -> Float[Array, " k"]:
         """The mean."""
@@ -223,7 +230,7 @@ class NetworkGaussian(Policy):
         return {"mean": arrays, "log_sigma": self.log_sigma} if self.learn_sigma else arrays
 
     def _log_sigma(self, w: PyTree) -> Float[Array, " k"]:
-        return w["log_sigma"] if self.learn_sigma else self.log_sigma
+        return floored(w["log_sigma"] if self.learn_sigma else self.log_sigma, self.floor)
 
 
 def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:

@@ -94,16 +94,20 @@ def accumulated(
     return jax.lax.scan(step, jnp.zeros_like(terms[0]), (on, terms), reverse=True)[1]
 
 
-def concatenated(batches: list[Trajectories]) -> Trajectories:
-    """Join the valid rows of all batches, padded to one of a few lengths.
+def concatenated(batches: list[Trajectories], length: int | None = None) -> Trajectories:
+    """Join the valid rows of all batches, padded to a length.
 
-    Compiled functions therefore meet few different shapes: four per octave. The rows themselves are
-    chosen by NumPy and only put on the device, because JAX compiles even `asarray` per shape.
+    Compiled functions meet few different shapes by default: four per octave. The rows themselves
+    are chosen by NumPy and only put on the device, because JAX compiles even `asarray` per shape.
+
+    Args:
+        batches: The batches.
+        length: Number of rows of the result; the next of the few lengths if it is not given.
     """
     rows = [np.asarray(batch.valid) for batch in batches]
     total = sum(int(row.sum()) for row in rows)
     unit = max(2 ** (max(total, 1).bit_length() - 3), 1)
-    padding = -total % unit
+    padding = -total % unit if length is None else length - total
 
     def join(*leaves: Array | np.ndarray) -> Array:
         kept = [np.asarray(leaf)[row] for leaf, row in zip(leaves, rows, strict=True)]

@@ -12,6 +12,8 @@ from jaxtyping import Array, Bool, Float, PyTree, Scalar
 from mdpnewton.checks import flag, number
 from mdpnewton.solve.report import Operator, Solver, SolveReport, length
 
+SMALL = 16  # rows of blocks that are solved side by side
+
 
 class Dense(Solver):
     """Solves with the whole matrix: by Cholesky if it is positive definite, else by eigenvectors.
@@ -39,7 +41,7 @@ class Dense(Solver):
         matrix = A.dense()
         ridge = self.ridge + _relative(jnp.diagonal(matrix), self.relative_ridge)
         x, seen = _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
-        system = (matrix[None], x[None], flat[None])
+        system = (matrix[None], x[None], flat[None], ridge)
         return unravel(x), _report("dense", [seen], ridge, flat, [system])
 
 
@@ -49,26 +51,33 @@ class Block(Solver):
     Attributes:
         ridge: Number that is added to the diagonal.
         absolute: Whether negative eigenvalues are replaced by their absolute values.
+        relative_ridge: Multiple of the diagonal's mean absolute value that is added to it too, for
+            each leaf by itself: the leaves may have different units. The report has the largest.
     """
 
     ridge: float = 0.0
     absolute: bool = False
+    relative_ridge: float = 0.0
 
     def __check_init__(self) -> None:
         flag("Block", "absolute", self.absolute)
+        number("Block", "relative_ridge", self.relative_ridge, least=0)
 
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:
         """See `Solver`. The residual is that of the block-diagonal system."""
         leaves, structure = jax.tree.flatten(b)
-        solved, seen, systems = [], [], []
+        solved, seen, systems, ridges = [], [], [], []
         for blocks, leaf in zip(A.blocks(), leaves, strict=True):
             rows = leaf.reshape(blocks.shape[:2])
-            x, what = _solve_blocks(blocks, rows, self.ridge, self.absolute)
+            diagonal = jnp.diagonal(blocks, axis1=1, axis2=2)
+            ridge = self.ridge + _relative(diagonal, self.relative_ridge)
+            x, what = _solve_blocks(blocks, rows, np.asarray(ridge), self.absolute)
             solved.append(x.reshape(leaf.shape))
             seen.append(what)
-            systems.append((blocks, x, rows))
+            systems.append((blocks, x, rows, ridge))
+            ridges.append(ridge)
         x = jax.tree.unflatten(structure, solved)
-        return x, _report("block", seen, self.ridge, b, systems)
+        return x, _report("block", seen, max(ridges), b, systems)
 
 
 class Diagonal(Solver):
@@ -94,7 +103,7 @@ class Diagonal(Solver):
         entries = ravel_pytree(A.diagonal())[0]
         ridge = self.ridge + _relative(entries, self.relative_ridge)
         x, seen = _solve_entries(entries, flat, ridge, self.absolute)
-        system = (entries[:, None, None], x[:, None], flat[:, None])
+        system = (entries[:, None, None], x[:, None], flat[:, None], ridge)
         return unravel(x), _report("diagonal", [seen], ridge, flat, [system])
 
 
@@ -157,9 +166,15 @@ def _solve_symmetric(
 
 @eqx.filter_jit
 def _solve_blocks(
-    blocks: Float[Array, "l m m"], rows: Float[Array, "l m"], ridge: float, absolute: bool
+    blocks: Float[Array, "l m m"], rows: Float[Array, "l m"], ridge: Any, absolute: bool
 ) -> tuple[Float[Array, "l m"], _Seen]:
-    return jax.vmap(lambda m, r: _solve_symmetric(m, r, ridge, absolute))(blocks, rows)
+    def one(system: tuple[Array, Array]) -> tuple[Array, _Seen]:
+        return _solve_symmetric(*system, ridge, absolute)
+
+    if blocks.shape[1] > SMALL:  # side by side, all would pay for eigenvectors
+        found: tuple[Array, _Seen] = jax.lax.map(one, (blocks, rows))
+        return found
+    return jax.vmap(one)((blocks, rows))
 
 
 @eqx.filter_jit
@@ -178,7 +193,8 @@ def _solve_entries(
     return x, _Seen(error, smallest, negative, negative & absolute, flat, broken)
 
 
-_Systems = list[tuple[Array, Array, Array]]  # blocks (l, m, m), solutions and right sides (l, m)
+# blocks (l, m, m), solutions and right sides (l, m), what was added to the diagonals
+_Systems = list[tuple[Array, Array, Array, float]]
 
 
 def _report(
@@ -193,7 +209,7 @@ def _report(
     error = float(sum(part.error.sum() for part in seen)) ** 0.5
     residual = error / norm if norm > 0 else 0.0
     if not np.isfinite(residual) or np.isinf(norm):
-        residual = _scaled_residual(systems, ridge)  # squares of large numbers overflow
+        residual = _scaled_residual(systems)  # squares of large numbers overflow
     negative, singular = anywhere("negative"), anywhere("singular")
     ranked = (
         ("not finite", anywhere("broken") or not np.isfinite(residual)),
@@ -212,12 +228,12 @@ def _report(
     )
 
 
-def _scaled_residual(systems: _Systems, ridge: float) -> float:
+def _scaled_residual(systems: _Systems) -> float:
     """|A x - b| / |b| of block systems, without squares of large numbers."""
     errors, sides = [], []
-    largest = max(float(np.abs(b).max(initial=0.0)) for _, _, b in systems)
+    largest = max(float(np.abs(b).max(initial=0.0)) for _, _, b, _ in systems)
     with np.errstate(all="ignore"):
-        for A, x, b in (map(np.asarray, system) for system in systems):
+        for A, x, b, ridge in (map(np.asarray, system) for system in systems):
             scaled = np.einsum("lij,lj->li", A / largest, x) + ridge / largest * x
             errors.append(np.ravel(scaled - b / largest))
             sides.append(np.ravel(b / largest))

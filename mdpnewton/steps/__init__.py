@@ -3,7 +3,7 @@
 from mdpnewton.steps.abstract import Line, Step, StepRule
 from mdpnewton.steps.line_searches import Armijo, Bracketing, StrongWolfe
 from mdpnewton.steps.rules import BestOfSet, Constant, Decay, KeepIfBetter
-from mdpnewton.steps.shortening import KeepUnlessLost, KLSchedule
+from mdpnewton.steps.shortening import KeepUnlessLost, KLSchedule, TrustedStep
 from mdpnewton.steps.trust_region import KLStep, SurrogateBacktracking
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "StepRule",
     "StrongWolfe",
     "SurrogateBacktracking",
+    "TrustedStep",
 ]

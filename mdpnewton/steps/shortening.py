@@ -1,4 +1,4 @@
-"""Steps that become shorter: as the search goes on, and after one that lost too much."""
+"""Steps whose length depends on the search so far: how long it is, and what steps brought."""
 
 import math
 from collections.abc import Callable
@@ -80,3 +80,50 @@ class KeepUnlessLost(StepRule):
         """See `StepRule`."""
         error = math.hypot(after.objective_error, self.left * before.objective_error)
         return after.objective + self.tolerance * error >= self.left * before.objective
+
+
+class TrustedStep(StepRule):
+    """A step of limited KL divergence that is undone if U fell; the limit follows what steps bring.
+
+    A step stands unless U fell by more than `tolerance` standard errors of the difference. After a
+    step that was undone the limit is smaller, after one that stood it is a little larger.
+
+    Attributes:
+        divergence: Mean KL divergence of the first step.
+        least: Smallest limit of the mean KL divergence.
+        most: Largest limit.
+        tolerance: Number of standard errors by which U may fall.
+        shorten: Factor of the limit after a step that was undone.
+        lengthen: Factor of the limit after a step that stood.
+    """
+
+    divergence: float = 0.05
+    least: float = 0.01
+    most: float = 0.1
+    tolerance: float = 2.0
+    shorten: float = 0.5
+    lengthen: float = 1.1
+
+    def __check_init__(self) -> None:
+        call = "TrustedStep"
+        number(call, "divergence", self.divergence, above=0)
+        number(call, "least", self.least, above=0, most=self.divergence)
+        number(call, "most", self.most, least=self.divergence)
+        number(call, "tolerance", self.tolerance, least=0, infinite=True)
+        number(call, "shorten", self.shorten, above=0, most=1)
+        number(call, "lengthen", self.lengthen, least=1)
+
+    def choose(self, line: Line, iteration: int) -> Step:
+        """See `StepRule`."""
+        share, previous = 1.0, line.previous
+        if previous is not None:
+            factor = self.shorten if previous.undone else self.lengthen
+            limit = self.divergence * previous.share * factor
+            share = min(max(limit, self.least), self.most) / self.divergence
+        step = KLStep(self.divergence * share).choose(line, iteration)
+        return replace(step, share=share)
+
+    def keeps(self, before: Evaluation, after: Evaluation) -> bool:
+        """See `StepRule`."""
+        error = math.hypot(before.objective_error, after.objective_error)
+        return after.objective >= before.objective - self.tolerance * error

@@ -1,16 +1,19 @@
 """The preset of training, and the policies and methods that it defines."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from mdpnewton.checks import number, whole
-from mdpnewton.methods import Method, MethodsOf, Settings, names
+from mdpnewton.methods import Exploring, Method, MethodsOf, Settings, names
 from mdpnewton.policies import (
-    LinearGaussian,
+    Gaussian,
     LinearSoftmax,
     NetworkCategorical,
     NetworkGaussian,
@@ -21,6 +24,7 @@ from mdpnewton.policies import (
 from mdpnewton.simulators import Spaces
 
 PolicyKind = Literal["linear", "rbf", "mlp"]
+LEAST = 400  # transitions of the first batch, and of every batch unless the preset says less
 
 
 @dataclass(frozen=True)
@@ -28,61 +32,93 @@ class Preset:
     """All numbers of `train`. The defaults are the preset for all environments.
 
     Attributes:
-        discount: Discount factor gamma of values and advantages.
+        discount: Discount factor gamma of values and advantages; by default from the horizon, see
+            `adapted`.
         episodes: Minimum number of episodes per batch.
-        least_transitions: Minimum number of transitions per batch.
+        least_transitions: Minimum number of transitions per batch; by default from the horizon.
         reuse: Number of batches that are used at once, including the newest.
-        exploration: Standard deviation of an action, in half-ranges of its bounds.
+        exploration: First standard deviation of an action, in half-ranges of its bounds. It is
+            learnt from then on.
+        floor: Smallest standard deviation of an action.
+        patience: Share of their way that the standard deviations go in a step.
         features: Number of random Fourier features of the policy "rbf" and of the critic.
         width: Width of the features' kernel, as a multiple of the mean distance between two
-            standardised observations.
+            standardised observations; by default from their dimension.
+        limit: Absolute value at which standardised observations are clipped.
         hidden: Number of units in each of the two hidden layers of the policy "mlp".
-        trace: Parameter lambda of LSTD and of the generalised advantages.
+        trace: Parameter lambda of the generalised advantages.
+        critic_trace: Parameter lambda of the critic's LSTD.
         ridge: Ridge of the critic's fit, relative to the mean square of the features.
         ratio_limit: Largest importance ratio in the gradient.
         margin: Margin of the tight offset, as a share of the range of values.
         damping: Ridge of the solve, as a share of the matrix's mean diagonal.
-        divergence: Largest mean KL divergence of a step.
-        largest: Largest size of a step whose direction has the tight offset. The length of such a
-            direction depends on neither the scale nor the offset of the rewards. Near an optimum,
-            where the gradient is noise, this limit keeps steps small.
+        divergence: Mean KL divergence of the first step; see `TrustedStep` for those after it.
         tolerance: Number of standard errors by which the batch return may fall before a step is
             undone.
         remembered: Number of iterations whose points compete to be the policy that is played. The
             best return minus its standard error wins, because the newest point may be a lucky draw.
     """
 
-    discount: float = 0.99
-    episodes: int = 4
-    least_transitions: int = 400
+    discount: float | None = None
+    episodes: int = 1
+    least_transitions: int | None = None
     reuse: int = 4
-    exploration: float = 0.4
+    exploration: float = 0.5
+    floor: float = 0.05
+    patience: float = 0.3
     features: int = 200
-    width: float = 0.3
+    width: float | None = None
+    limit: float = 5.0
     hidden: int = 64
-    trace: float = 0.9
+    trace: float = 0.95
+    critic_trace: float = 0.9
     ridge: float = 1e-3
     ratio_limit: float = 2.0
     margin: float = 0.2
-    damping: float = 1e-2
-    divergence: float = 0.2
-    largest: float = 100.0
-    tolerance: float = 1.0
+    damping: float = 0.1
+    divergence: float = 0.05
+    tolerance: float = 2.0
     remembered: int = 5
 
     def __post_init__(self) -> None:
         for name in ("episodes", "reuse", "features", "hidden", "remembered"):
             whole("Preset", name, getattr(self, name), 1)
-        whole("Preset", "least_transitions", self.least_transitions)
-        for name in ("discount", "trace"):
+        if self.least_transitions is not None:
+            whole("Preset", "least_transitions", self.least_transitions)
+        for name in ("trace", "critic_trace", "patience"):
             number("Preset", name, getattr(self, name), least=0, most=1)
-        for name in ("exploration", "width", "divergence"):
+        if self.discount is not None:
+            number("Preset", "discount", self.discount, least=0, most=1)
+        for name in ("limit", "divergence"):
             number("Preset", name, getattr(self, name), above=0)
+        if self.width is not None:
+            number("Preset", "width", self.width, above=0)
+        number("Preset", "floor", self.floor, least=0)
+        number("Preset", "exploration", self.exploration, above=self.floor)
         for name in ("ridge", "margin", "damping"):
             number("Preset", name, getattr(self, name), least=0)
         number("Preset", "ratio_limit", self.ratio_limit, least=1, infinite=True)
-        number("Preset", "largest", self.largest, above=0, infinite=True)
         number("Preset", "tolerance", self.tolerance, least=0, infinite=True)
+
+    def adapted(self, horizon: int, dimension: int) -> "Preset":
+        """The preset with a number for all that depends on the environment.
+
+        The discount factor is closer to 1 for longer episodes: 1 - 2.5 / horizon, but from 0.9 to
+        0.995. A batch has four episodes' worth of transitions, but from 400 to 1000. The kernel is
+        wider in more dimensions, where a narrow one is zero nearly everywhere.
+
+        Args:
+            horizon: Length of an episode, or its limit.
+            dimension: Length of an observation.
+        """
+        discount, least, width = self.discount, self.least_transitions, self.width
+        if discount is None:
+            discount = min(max(0.9, 1 - 2.5 / horizon), 0.995)
+        if least is None:
+            least = min(max(LEAST, 4 * horizon), 1000)
+        if width is None:
+            width = max(0.3, 2 * math.pow(self.features, -1 / max(dimension, 1)))
+        return replace(self, discount=discount, least_transitions=least, width=width)
 
 
 PRACTICAL = Preset()
@@ -91,7 +127,8 @@ PRACTICAL = Preset()
 def training_methods(preset: Preset, kind: PolicyKind) -> Mapping[str, Method]:
     """The methods of `train`, which differ in the direction and in nothing else."""
     settings = Settings(damping=preset.damping, margin=preset.margin)
-    return MethodsOf("network" if kind == "mlp" else "sampled", settings)
+    methods = MethodsOf("network" if kind == "mlp" else "sampled", settings)
+    return {name: Exploring(method, preset.patience) for name, method in methods.items()}
 
 
 TRAINING_METHODS = names("sampled")
@@ -112,8 +149,17 @@ def policy_of(
         network = mlp(jax.random.key(seed), standardized.size, outputs, preset.hidden)
         if spaces.actions:
             return NetworkCategorical(network, standardized)
-        return NetworkGaussian(network, sigma, learn_sigma=False, features=standardized)
+        return NetworkGaussian(network, sigma, features=standardized, floor=preset.floor)
     inputs = standardized if kind == "linear" else features
     if spaces.actions:
         return LinearSoftmax(outputs, inputs.size, inputs)
-    return LinearGaussian(np.diag(sigma**2), inputs.size, inputs)
+    return Gaussian(outputs, inputs.size, inputs, floor=preset.floor)
+
+
+def first_parameters(policy: Policy, preset: Preset) -> PyTree:
+    """The parameters that training starts from: all actions alike, or mean zero and sigma given."""
+    w = policy.initial_parameters()
+    if isinstance(policy, Gaussian):
+        above = math.log(preset.exploration - preset.floor)
+        w = {**w, "scale": jnp.full_like(w["scale"], above)}
+    return w

@@ -61,7 +61,7 @@ class Training:
         method: Name of the method.
         kind: Kind of the policy: "linear", "rbf" or "mlp".
         seed: Random seed.
-        preset: Numbers of the preset.
+        preset: Numbers of the preset, adapted to the environment.
         features: Features of the critic, and of the policy unless it is a network. They are fixed
             after the first batch.
         policy: The policy.
@@ -172,14 +172,16 @@ def untrusted_module(environment: str, trusted: str = "") -> str:
 
 
 def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) -> ActorCritic:
-    """The evaluator of the preset, without any batch yet."""
+    """The evaluator of a preset that has been adapted, without any batch yet."""
+    least = preset.least_transitions or 0
     return ActorCritic(
         simulator,
-        LinearCritic(features, trace=preset.trace, ridge=preset.ridge),
-        preset.discount,
+        LinearCritic(features, trace=preset.critic_trace, ridge=preset.ridge, anchored=True),
+        1.0 if preset.discount is None else preset.discount,
         episodes=preset.episodes,
-        least_transitions=preset.least_transitions,
+        least_transitions=least,
         reuse=preset.reuse,
+        capacity=preset.reuse * least + simulator.horizon,
         trace=preset.trace,
         ratio_limit=preset.ratio_limit,
         discounted_occupancy=False,
@@ -200,9 +202,8 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
     choice(call, "kind", kind, get_args(PolicyKind))
     method = choice(call, "method", parts["method"], training_methods(preset, kind))
     size, waves = simulator.spaces.observation, preset.features
-    shapes = RandomFourier(
-        Standardized(jnp.zeros(size), jnp.ones(size)), jnp.zeros((waves, size)), jnp.zeros(waves)
-    )
+    plain = Standardized(jnp.zeros(size), jnp.ones(size), preset.limit)
+    shapes = RandomFourier(plain, jnp.zeros((waves, size)), jnp.zeros(waves))
     features = with_arrays(call, "features", shapes, parts["features"])
     built = policy_of(kind, simulator.spaces, features, preset, seed)
     policy = with_arrays(call, "policy", built, parts["policy"])

@@ -1,6 +1,5 @@
 """Training from samples with one preset for all environments."""
 
-import math
 import sys
 from collections.abc import Callable
 from typing import Any, get_args
@@ -10,16 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
-from mdpnewton.checks import choice, instance, number, whole
+from mdpnewton.checks import choice, instance, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
-from mdpnewton.methods import Method, Precondition, TightOffset
 from mdpnewton.policies import RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
-from mdpnewton.steps import KeepIfBetter, KLStep
-from mdpnewton.training.presets import PRACTICAL, PolicyKind, Preset, policy_of, training_methods
+from mdpnewton.steps import TrustedStep
+from mdpnewton.training.presets import (
+    LEAST,
+    PRACTICAL,
+    PolicyKind,
+    Preset,
+    first_parameters,
+    policy_of,
+    training_methods,
+)
 from mdpnewton.training.state import Progress, Training, evaluator_of
 
 METHOD = "second_gauss_newton"
@@ -34,7 +40,6 @@ def train(
     iterations: int | None = None,
     seed: int = 0,
     preset: Preset = PRACTICAL,
-    largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
     """Train a policy on any environment with the preset.
@@ -47,9 +52,6 @@ def train(
         iterations: Number of iterations after which training stops.
         seed: Random seed.
         preset: Numbers of the training.
-        largest: Limit of the step size, in units of the method's direction. By default it is the
-            preset's for "second_gauss_newton". Other methods have no limit by default, because the
-            length of their directions depends on the scale of the rewards.
         callback: Function that is called after each iteration. It returns True to stop.
 
     Returns:
@@ -57,20 +59,14 @@ def train(
     """
     remedy = "pass a Gymnasium id, 'cartpole', 'navigation', or a simulator"
     instance("train", "environment", environment, str | Simulator, remedy)
-    _check_limits(transitions, iterations, largest)
+    _check_limits(transitions, iterations)
     if transitions is None and iterations is None:
         transitions = 25_000
     name = environment if isinstance(environment, str) else ""
     training = begin(
         simulator_of(environment), policy, seed, preset, method=method, environment=name
     )
-    return proceed(
-        training,
-        transitions=transitions,
-        iterations=iterations,
-        largest=largest,
-        callback=callback,
-    )
+    return proceed(training, transitions=transitions, iterations=iterations, callback=callback)
 
 
 def begin(
@@ -99,8 +95,9 @@ def begin(
     look, draw = jax.random.split(jax.random.fold_in(key, 1))
     batch = _blind_batch(look, simulator, preset)
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
-    standardized = Standardized.of(seen)
-    width = preset.width * _distance(standardized, seen)
+    preset = preset.adapted(_horizon(simulator, batch), seen.shape[1])
+    standardized = Standardized.of(seen, preset.limit)
+    width = (preset.width or 1.0) * _distance(standardized, seen)
     features = RandomFourier.drawn(draw, standardized, preset.features, width)
     policy = policy_of(kind, simulator.spaces, features, preset, seed)
     evaluator = evaluator_of(simulator, features, preset)
@@ -114,7 +111,7 @@ def begin(
         preset,
         features,
         policy,
-        policy.initial_parameters(),
+        first_parameters(policy, preset),
         evaluator,
     )
 
@@ -124,15 +121,12 @@ def proceed(
     *,
     transitions: int | None = None,
     iterations: int | None = None,
-    largest: float | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
     """Continue a training from where it stopped; the arguments are those of `train`."""
-    _check_limits(transitions, iterations, largest)
+    _check_limits(transitions, iterations)
     preset, evaluator = training.preset, training.evaluator
     method = training_methods(preset, training.kind)[training.method]
-    if largest is None:
-        largest = preset.largest if _has_tight_offset(method) else math.inf
 
     def after(record: Record, w: PyTree) -> bool:
         training.w, training.iteration = w, record.iteration + 1
@@ -149,7 +143,7 @@ def proceed(
         training.policy,
         training.w,
         method,
-        KeepIfBetter(KLStep(preset.divergence, largest), preset.tolerance),
+        TrustedStep(preset.divergence, tolerance=preset.tolerance),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
         gradient_tolerance=-1.0,  # a batch without any reward has no gradient but is not the end
@@ -157,6 +151,7 @@ def proceed(
         callback=after,
         evaluation=known,
         first=training.iteration,
+        previous=training.history[-1].record.step if training.history else None,
     )
     training.w, training.status = result.w, result.status
     return training
@@ -170,27 +165,27 @@ def no_iteration(training: Training) -> str:
     )
 
 
-def _has_tight_offset(method: Method) -> bool:
-    """Whether the direction has a length of its own, whatever the rewards are."""
-    return isinstance(method, Precondition) and isinstance(method.fisher_damping, TightOffset)
-
-
 def _blind_batch(key: PRNGKeyArray, simulator: Simulator, preset: Preset) -> Trajectories:
     """Episodes of a policy that ignores observations: mean action zero, or all equally likely."""
     size = simulator.spaces.observation
     plain = Standardized(jnp.zeros(size), jnp.ones(size))
     none = RandomFourier(plain, jnp.zeros((0, size)), jnp.zeros(0))
     blind = policy_of("linear", simulator.spaces, none, preset)
-    w, least = blind.initial_parameters(), preset.least_transitions
+    least = LEAST if preset.least_transitions is None else preset.least_transitions
+    w = first_parameters(blind, preset)
     return played(simulator, key, blind, w, preset.episodes, least)
 
 
-def _check_limits(transitions: Any, iterations: Any, largest: Any) -> None:
+def _horizon(simulator: Simulator, batch: Trajectories) -> int:
+    """The length of episodes if all of the batch have the same, otherwise their limit."""
+    lengths = {int(time) + 1 for time in batch.times[batch.ends & batch.valid]}
+    return lengths.pop() if len(lengths) == 1 else simulator.horizon
+
+
+def _check_limits(transitions: Any, iterations: Any) -> None:
     for name, limit in (("transitions", transitions), ("iterations", iterations)):
         if limit is not None:
             whole("train", name, limit, 1)
-    if largest is not None:
-        number("train", "largest", largest, above=0, infinite=True)
 
 
 def _distance(standardized: Standardized, seen: np.ndarray, pairs: int = 1000) -> float:
