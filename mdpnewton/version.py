@@ -1,6 +1,5 @@
 """The version, readable without importing anything else."""
 
 __version__ = "0.1.0"
-RESULTS = (
-    3  # raised when the same job gives other numbers: finished jobs of older runs no longer fit
-)
+# raised when the same job gives other numbers: finished jobs of older runs no longer fit
+RESULTS = 4

@@ -12,7 +12,6 @@ from mdpnewton.evaluators.memory import Memory, estimated_return, played
 from mdpnewton.methods import Exploring
 from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
-
 KEY = jax.random.key(0)
 
 
