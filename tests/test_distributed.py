@@ -279,6 +279,18 @@ def test_games_of_tetris_have_the_same_bits_whoever_plays_them(who, executors):
 # Training
 
 
+@pytest.mark.parametrize("who", ["here", "three", "ours"])
+@pytest.mark.parametrize("episodes", [1, 5, 30])
+def test_episodes_are_shared_among_workers_if_no_chunk_is_given(who, episodes, executors):
+    simulator = mn.GymnasiumSimulator(NOISY, unit_actions=True)
+    policy = mn.Gaussian(simulator.spaces.action_size, simulator.spaces.observation)
+    w = policy.initial_parameters()
+    alone = simulator.play(KEY, policy, w, episodes)
+    shared = mn.Distributed(simulator, executors[who], None).play(KEY, policy, w, episodes)
+    np.testing.assert_array_equal(shared.rewards[shared.valid], alone.rewards[alone.valid])
+    np.testing.assert_array_equal(shared.actions[shared.valid], alone.actions[alone.valid])
+
+
 @pytest.mark.parametrize("kind", ["linear", "rbf", "mlp"])
 def test_a_training_does_not_depend_on_who_plays(kind, executors):
     simulator = mn.GymnasiumSimulator(NOISY, copies=2, unit_actions=True)

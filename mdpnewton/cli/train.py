@@ -80,10 +80,9 @@ def _played_by(executor: Any, simulator: Any) -> Any:
     """The simulator in chunks that give the same bits whoever plays them."""
     from mdpnewton.simulators import Distributed, GymnasiumSimulator
 
-    # An episode of Gymnasium does not depend on those beside it, and costs more than a call.
-    return Distributed(
-        simulator, executor, 1 if isinstance(simulator, GymnasiumSimulator) else CHUNK
-    )
+    # An episode of Gymnasium does not depend on those beside it.
+    chunk = None if isinstance(simulator, GymnasiumSimulator) else CHUNK
+    return Distributed(simulator, executor, chunk)
 
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:

@@ -35,15 +35,17 @@ class Distributed:
     Attributes:
         simulator: The simulator that workers build and play.
         executor: Object with `submit`, as `concurrent.futures.ProcessPoolExecutor`.
-        chunk: Number of episodes per call. Batches that are multiples of it waste no episode.
+        chunk: Number of episodes per call. Batches that are multiples of it waste no episode. None
+            for one call per worker, or a few if there are many episodes: for simulators whose
+            episodes do not depend on those beside them, as a `GymnasiumSimulator`'s do not.
     """
 
-    def __init__(self, simulator: Simulator, executor: Executor, chunk: int):
+    def __init__(self, simulator: Simulator, executor: Executor, chunk: int | None):
         call = "Distributed"
         instance(call, "simulator", simulator, Simulator, "pass one that has `play` and `spaces`")
         self.simulator = simulator
         self.executor = checked_executor(call, executor)
-        self.chunk = whole(call, "chunk", chunk, 1)
+        self.chunk = None if chunk is None else whole(call, "chunk", chunk, 1)
         self._recipe: Any = None
         self._policy: _Sent | None = None
         self._shared: tuple[Any, Any] = (None, None)
@@ -74,6 +76,7 @@ class Distributed:
         if self._policy is None or self._policy.value is not policy:
             self._policy = _Sent(uuid.uuid4().hex, policy)
         parameters = jax.tree.map(np.asarray, w)
+        chunk = self.chunk or _share(episodes, getattr(self.executor, "workers", 1))
         parts = {
             "the simulator": self.simulator,
             "the policy": policy,
@@ -82,7 +85,7 @@ class Distributed:
         how = _How(
             np.asarray(jax.random.key_data(key)),
             str(jax.random.key_impl(key)),
-            self.chunk,
+            chunk,
             length,
             greedy,
             str(jnp.result_type(float)),
@@ -90,8 +93,8 @@ class Distributed:
         recipe, shared = self._sent(parameters)
         last = first + episodes
         calls = (
-            (recipe, shared, how, begin, min(self.chunk, last - begin))
-            for begin in range(first, last, self.chunk)
+            (recipe, shared, how, begin, min(chunk, last - begin))
+            for begin in range(first, last, chunk)
         )
         played = in_order(self.executor, play_chunk, calls, parts)
         for part in played:
@@ -116,6 +119,15 @@ class Distributed:
         if self._shared[0] != new:
             self._shared = new, share((self._policy, parameters))
         return self._recipe, self._shared[1]
+
+
+def _share(episodes: int, workers: int) -> int:
+    """Episodes per call: one call per worker, but four if each has at least eight episodes.
+
+    Long episodes and short ones are then spread more evenly.
+    """
+    calls = workers if episodes < 8 * workers else 4 * workers
+    return -(-episodes // calls)
 
 
 @dataclass(frozen=True, eq=False)
