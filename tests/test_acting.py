@@ -51,10 +51,9 @@ def test_actions_and_their_probabilities_are_those_of_the_policy(kind, features)
 
     together = np.concatenate([[found], actions])
     mode, wanted, outputs = map(np.asarray, expected(OBSERVATION, together))
-    # random Fourier features have single precision
-    close = {"rtol": 1e-6, "atol": 1e-6} if features == "fourier" else {"rtol": 1e-9, "atol": 1e-12}
-    np.testing.assert_allclose(found, mode, **close)
-    np.testing.assert_allclose([log_prob, *logs], wanted, **close)
+    single = 1e-6 if features == "fourier" else 0.0  # these have single precision
+    np.testing.assert_allclose(found, mode, rtol=1e-12 + single, atol=1e-14 + single)
+    np.testing.assert_allclose([log_prob, *logs], wanted, rtol=1e-9 + single, atol=1e-12 + single)
     if kind in DISCRETE:
         share, expected_share = actions.mean(), np.exp(outputs[1]) / np.exp(outputs).sum()
         assert abs(share - expected_share) < 4 * np.sqrt(0.25 / 4000)
