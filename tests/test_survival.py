@@ -227,6 +227,7 @@ COMMANDS = {
 def test_a_command_that_dies_after_any_operation_goes_on(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mdpnewton.jobs.checkpoint.SECONDS", 0.0)
+    monkeypatch.setattr("mdpnewton.cli.train.SECONDS", 0.0)
     monkeypatch.setattr("mdpnewton.cli.train.FINAL_EPISODES", 4)
     monkeypatch.setattr("mdpnewton.cli.tetris.train.FINAL_GAMES", 16)
     monkeypatch.setattr("mdpnewton.cli.flow._drawn", lambda outcome: {"figure.png": b"a figure"})

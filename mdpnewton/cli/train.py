@@ -2,10 +2,11 @@
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
@@ -16,6 +17,7 @@ from mdpnewton.version import RESULTS, __version__
 CHUNK = 4  # episodes of a compiled simulator that are played at once
 FINAL_EPISODES = 20
 TRANSITIONS = 25_000  # where nothing else is said
+SECONDS = 1.0  # least time between two savings, which cost a hundredth of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +97,11 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
     total = transitions or iterations or 0
     progress(0, total, "first batch")
     training = _begun(options, folder, simulator)
-    with _metrics(folder, training).open("a") as lines:
+    with _Saving(folder) as saving, _metrics(folder, training).open("a") as lines:
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
-            _save(folder, training)
+            saving.keep(training)
             lines.write(json.dumps(line) + "\n")
             lines.flush()
             done = line["transitions"] if transitions else line["iteration"] + 1
@@ -140,7 +142,8 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
         method=options.method,
         environment=options.environment,
     )
-    _save(folder, training)
+    with _Saving(folder) as saving:
+        saving.keep(training)
     for warning in warnings:  # now, because the first batch may have ended in an error of its own
         print(f"mdpnewton: warning: {warning}", file=sys.stderr)
     return training
@@ -182,10 +185,32 @@ def _finished(training: Any, transitions: int | None, iterations: int | None) ->
     )
 
 
-def _save(folder: Path, training: Any) -> None:
-    from mdpnewton.files.states import save_state
+class _Saving:
+    """Saves the newest whole iteration of a training now and then, and at the end in any case."""
 
-    save_state(folder / POLICY, training.state(), two=True)
+    def __init__(self, folder: Path):
+        self._path = folder / POLICY
+        self._state: Any = None
+        self._last = time.monotonic()
+
+    def keep(self, training: Any) -> None:
+        """Note what the training is after an iteration, and save it if it is time."""
+        self._state = training.state()
+        if time.monotonic() - self._last >= SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        from mdpnewton.files.states import save_state
+
+        if self._state is not None:
+            save_state(self._path, self._state, two=True)
+        self._state, self._last = None, time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._save()
 
 
 def _metrics(folder: Path, training: Any) -> Path:

@@ -97,7 +97,7 @@ class LinearCritic(Critic):
         self.anchored = flag(call, "anchored", anchored)
         if anchored and not hasattr(features, "anchored"):
             refuse(call, "anchored", "needs features that can be, as `RandomFourier`")
-        self.low, self.high = jnp.array(-jnp.inf), jnp.array(jnp.inf)
+        self.low, self.high = _constant(-jnp.inf), _constant(jnp.inf)
 
     @property
     def forgets(self) -> bool:
@@ -154,8 +154,8 @@ class NetworkCritic(Critic):
     trace: float = 0.9
     rate: float = 3e-3
     steps: int = 200
-    shift: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.array(0.0))
-    scale: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.array(0.0))
+    shift: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(0.0))
+    scale: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(0.0))
 
     def __check_init__(self) -> None:
         call = "NetworkCritic"
@@ -208,6 +208,11 @@ class NetworkCritic(Critic):
         return self.shift + self.scale * outputs
 
 
+def _constant(value: float) -> Scalar:
+    """A number of the type that a fit gives: with another one, all would be compiled twice."""
+    return jnp.asarray(value, float)
+
+
 def following(ratios: Float[Array, " n"]) -> Float[Array, " n"]:
     """Ratio of the next transition, for each transition; an episode's last entry is not used."""
     return jnp.append(ratios[1:], 1.0)
@@ -219,7 +224,7 @@ def _possible(data: Trajectories, discount: float) -> tuple[Scalar, Scalar]:
     Where an episode has terminated, a sum may also end at any time.
     """
     if discount >= 1:
-        return jnp.array(-jnp.inf), jnp.array(jnp.inf)
+        return _constant(-jnp.inf), _constant(jnp.inf)
     ended = jnp.any(data.terminated & data.valid)
     least = jnp.min(jnp.where(data.valid, data.rewards, jnp.inf))
     most = jnp.max(jnp.where(data.valid, data.rewards, -jnp.inf))

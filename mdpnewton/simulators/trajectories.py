@@ -98,7 +98,7 @@ def concatenated(batches: list[Trajectories], length: int | None = None) -> Traj
     """Join the valid rows of all batches, padded to a length.
 
     Compiled functions meet few different shapes by default: four per octave. The rows themselves
-    are chosen by NumPy and only put on the device, because JAX compiles even `asarray` per shape.
+    are chosen by NumPy, because JAX compiles even `asarray` per shape.
 
     Args:
         batches: The batches.
@@ -109,11 +109,10 @@ def concatenated(batches: list[Trajectories], length: int | None = None) -> Traj
     unit = max(2 ** (max(total, 1).bit_length() - 3), 1)
     padding = -total % unit if length is None else length - total
 
-    def join(*leaves: Array | np.ndarray) -> Array:
+    def join(*leaves: Array | np.ndarray) -> np.ndarray:
         kept = [np.asarray(leaf)[row] for leaf, row in zip(leaves, rows, strict=True)]
         kept.append(np.zeros((padding, *kept[0].shape[1:]), kept[0].dtype))
-        whole: Array = jax.device_put(np.concatenate(kept))
-        return whole
+        return np.concatenate(kept)
 
     joined: Trajectories = jax.tree.map(join, *batches)
     return joined

@@ -39,7 +39,7 @@ class Dense(Solver):
         """See `Solver`."""
         flat, unravel = ravel_pytree(b)
         matrix = A.dense()
-        ridge = self.ridge + _relative(jnp.diagonal(matrix), self.relative_ridge)
+        ridge = self.ridge + _relative(np.diagonal(matrix), self.relative_ridge)
         x, seen = _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
         system = (matrix[None], x[None], flat[None], ridge)
         return unravel(x), _report("dense", [seen], ridge, flat, [system])
@@ -69,8 +69,8 @@ class Block(Solver):
         solved, seen, systems, ridges = [], [], [], []
         for blocks, leaf in zip(A.blocks(), leaves, strict=True):
             rows = leaf.reshape(blocks.shape[:2])
-            diagonal = jnp.diagonal(blocks, axis1=1, axis2=2)
-            ridge = self.ridge + _relative(diagonal, self.relative_ridge)
+            diagonals = np.diagonal(blocks, axis1=1, axis2=2)
+            ridge = self.ridge + _relative(diagonals, self.relative_ridge)
             x, what = _solve_blocks(blocks, rows, np.asarray(ridge), self.absolute)
             solved.append(x.reshape(leaf.shape))
             seen.append(what)
@@ -107,11 +107,11 @@ class Diagonal(Solver):
         return unravel(x), _report("diagonal", [seen], ridge, flat, [system])
 
 
-def _relative(diagonal: Array, share: float) -> float:
+def _relative(diagonal: Any, share: float) -> float:
     """That share of the diagonal's mean absolute value, or 0 if it is not finite."""
     if not share:
         return 0.0
-    mean = float(jnp.abs(diagonal).mean())
+    mean = float(np.abs(diagonal).mean())
     return share * mean if np.isfinite(mean) else 0.0
 
 
