@@ -13,8 +13,9 @@
   process that talks to Ray. If the slower of the two needs c seconds of its core per call, calls of
   t seconds keep t / c workers busy.
 
-Speeds are by wall time and need two idle cores. Plays take turns, and the best round counts. A
-whole measurement takes about half an hour.
+Speeds are by wall time and need two idle cores. One worker and two take turns, and the best round
+of each counts, because others on the machine slow down two workers more than one. A whole
+measurement takes about an hour.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,13 @@ def seconds_of(call: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
+
+
+def in_turns(rounds: int, measured: Callable[[int], float]) -> dict[int, float]:
+    """The best of so many rounds with one worker, and with two."""
+    found = [(measured(1), measured(2)) for _ in range(rounds)]
+    one, two = zip(*found, strict=True)
+    return {1: min(one), 2: min(two)}
 
 
 def command(words: tuple[str, ...], workers: int) -> float:
@@ -143,14 +152,10 @@ def measure(quick: bool) -> dict[str, Any]:
         busy = {1: plays(one, "Busy-v0"), 2: plays(two, "Busy-v0")}
         for workers, play in busy.items():
             play(2 * workers * CHUNK)  # builds and compiles
-        taken: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(rounds):
-            for workers, play in busy.items():
-                taken[workers].append(play(episodes))
-        times["play"] = {workers: min(each) for workers, each in taken.items()}
+        times["play"] = in_turns(rounds, lambda workers: busy[workers](episodes))
         found["processes"] = costs(two)
     for name, words in commands.items():
-        times[name] = {workers: command(words, workers) for workers in (1, 2)}
+        times[name] = in_turns(1 if quick else 2, partial(command, words))
     with Cluster("local", 2, modules=[Path(__file__).with_name("engine_tasks.py")]) as cluster:
         found["ray"] = costs(cluster)
     found["seconds"] = times

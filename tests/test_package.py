@@ -49,6 +49,20 @@ def test_importing_the_package_leaves_the_import_system_alone_and_loads_no_guest
     assert done.returncode == 0, done.stderr
 
 
+def test_the_threads_are_limited_before_numpy_and_jax_are_loaded():
+    code = (
+        "import sys\nfrom mdpnewton.cli import parser\nfrom mdpnewton.threads import one_thread\n"
+        "def limited():\n    loaded.append({'numpy', 'jax'} & set(sys.modules))\n"
+        "    return one_thread()\n"
+        "loaded, parser.one_thread = [], limited\n"
+        "status = parser.main(sys.argv[1:])\n"
+        "assert loaded == [set()] and status == 2, (loaded, status)\n"
+    )
+    for words in (("train", "no-such:X"), ("solve", "no-such-file"), ("run", "no-such-experiment")):
+        done = run(code, *words)
+        assert done.returncode == 0, (words, done.stderr)
+
+
 @pytest.mark.parametrize("first", ["", "import jax\n"], ids=["before jax", "after jax"])
 @pytest.mark.parametrize(
     ("setting", "bits"), [(None, 64), ("0", 32), ("1", 64), ("yes", 64), ("false", 32)]

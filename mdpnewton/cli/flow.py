@@ -8,7 +8,6 @@ shown like any other; one that has nothing to show lets `KeyboardInterrupt` pass
 same command goes on. All end with exit status 130, or 143 after SIGTERM.
 """
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from mdpnewton.checks import MissingExtraError
-from mdpnewton.threads import one_thread
 
 Progress = Callable[[int, int, str], None]  # done, total, what is being done
 RUNS = Path("runs")
@@ -108,8 +106,6 @@ def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> N
         out: The run folder; None for the default.
         json: Whether to print the results as JSON and nothing else.
     """
-    if command.one_thread:
-        os.environ.update(one_thread())  # before the plan loads JAX
     folder = out or RUNS / folder_name(command.folder, options)
     plan = command.plan(options, folder)
     writes = plan.writes and bool(command.folder) and not (command.lean and json and out is None)

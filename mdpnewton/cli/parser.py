@@ -4,6 +4,7 @@ Nothing heavy is imported before it is needed: `--help` answers at once.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from mdpnewton.cli.signals import exit_status, interrupts
 from mdpnewton.cli.terminal import use_similar_signs
 from mdpnewton.cli.tetris import play, watch
 from mdpnewton.cli.tetris import train as tetris_train
+from mdpnewton.threads import one_thread
 from mdpnewton.version import __version__
 
 COMMANDS = (
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = new_parser().parse_args([word for word in given if word != "--debug"])
         command: Command = found.command
+        if command.one_thread:
+            os.environ.update(one_thread())  # before anything loads NumPy or JAX
         options = checked(command.options, found)
         out, json = getattr(found, "out", None), getattr(found, "json", False)
         with interrupts():
