@@ -280,6 +280,8 @@ WRONG = {
     "NoisyGain(n_actions": (lambda: mn.NoisyGain(0, 2, 1.0), "at least 1, got 0"),
     "NoisyGain(sigma": (lambda: mn.NoisyGain(1, 2, "wide"), "above 0, got 'wide'"),
     "LinearSoftmax(n_actions": (lambda: mn.LinearSoftmax(0, 2, jnp.cos), "at least 1, got 0"),
+    "Product(policy": (lambda: mn.Product(None, (2, 3)), "pass a policy with logits"),
+    "Product(sizes": (lambda: mn.Product(mn.LinearSoftmax(2, 2, jnp.cos), ()), "not be empty"),
     "LinearSoftmax(features": (lambda: mn.LinearSoftmax(2, 2, None), "pass a function"),
     "FiniteStateController(nodes": (
         lambda: mn.FiniteStateController(1.0, 2, 2),
@@ -358,6 +360,11 @@ WRONG = {
     ),
     "Spaces(observation": (lambda: Spaces(-1, 2), "at least 0, got -1"),
     "Spaces(actions": (lambda: Spaces(2), "must be given, or `low` and `high`"),
+    "Spaces(choices": (lambda: Spaces(2, choices=(2, 0)), "at least 1, got 0"),
+    "Spaces(still": (
+        lambda: Spaces(2, None, -np.ones(1), np.ones(1), still=np.zeros(2)),
+        "shape (1,)",
+    ),
     "Spaces(low": (lambda: Spaces(2, low=np.ones(1), high=np.zeros(1)), "not exceed `high`"),
     # models
     "FiniteMDP(discount": (lambda: finite(discount="0.9"), "at least 0 and below 1, got '0.9'"),

@@ -179,7 +179,6 @@ def test_joining_keeps_the_valid_rows_and_few_lengths():
         ("user/Image-v0", "image (8x8x3) observations"),
         ("user/DictImage-v0", "image (4x4) observations"),
         ("user/Text-v0", "Text observations"),
-        ("user/ManyActions-v0", "MultiDiscrete actions"),
         ("user/DictActions-v0", "Dict actions"),
     ],
 )

@@ -50,7 +50,6 @@ KINDS = {
     "Image-v0": {"observations": box(8, 8, 3)},
     "DictImage-v0": {"observations": gymnasium.spaces.Dict(a=box(2), b=box(4, 4))},
     "Text-v0": {"observations": gymnasium.spaces.Text(5)},
-    "ManyActions-v0": {"actions": gymnasium.spaces.MultiDiscrete([2, 2])},
     "DictActions-v0": {"actions": gymnasium.spaces.Dict(a=box(1))},
 }
 for name, settings in KINDS.items():

@@ -67,6 +67,8 @@ def _looked_at(
     actions: np.ndarray
     if spaces.actions is not None:
         actions = draws.integers(spaces.actions, size=length)
+    elif spaces.choices is not None:
+        actions = draws.integers(spaces.choices, size=(length, len(spaces.choices)))
     else:
         actions = draws.uniform(-1.0, 1.0, (length, spaces.action_size))
     copies = [simulator.make() for _ in range(2)]

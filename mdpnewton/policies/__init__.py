@@ -16,6 +16,7 @@ from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
 from mdpnewton.policies.linear_softmax import LinearSoftmax
 from mdpnewton.policies.network import NetworkCategorical, NetworkGaussian, mlp
 from mdpnewton.policies.noisy_gain import NoisyGain
+from mdpnewton.policies.product import Product
 from mdpnewton.policies.reparametrized import Reparametrized
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "OneHot",
     "Policy",
     "PolicyCheck",
+    "Product",
     "RadialBasis",
     "RandomFourier",
     "Reparametrized",

@@ -21,19 +21,35 @@ def categorical_actor(logits: Plain | None) -> Actor | None:
     """Draws from the softmax of the logits."""
     if logits is None:
         return None
+    return lambda observation, generator: _choice(logits(observation), generator)
+
+
+def product_actor(logits: Plain | None, bounds: np.ndarray) -> Actor | None:
+    """Draws from the softmax of every part of the logits.
+
+    Args:
+        logits: All logits of an observation.
+        bounds: Where parts begin, from the second one.
+    """
+    if logits is None:
+        return None
 
     def act(observation: np.ndarray, generator: Generator | None) -> tuple[Action, float]:
-        found = logits(observation)
-        log_probs = found - found.max()
-        log_probs -= np.log(np.exp(log_probs).sum())
-        if generator is None:
-            action = log_probs.argmax()
-        else:
-            below = np.exp(log_probs).cumsum() <= generator.random()
-            action = np.minimum(below.sum(), log_probs.size - 1)
-        return action, float(log_probs[action])
+        chosen = [_choice(part, generator) for part in np.split(logits(observation), bounds)]
+        return np.array([action for action, _ in chosen]), sum(log_prob for _, log_prob in chosen)
 
     return act
+
+
+def _choice(logits: np.ndarray, generator: Generator | None) -> tuple[np.integer, float]:
+    log_probs = logits - logits.max()
+    log_probs -= np.log(np.exp(log_probs).sum())
+    if generator is None:
+        action = log_probs.argmax()
+    else:
+        below = np.exp(log_probs).cumsum() <= generator.random()
+        action = np.minimum(below.sum(), log_probs.size - 1)
+    return action, float(log_probs[action])
 
 
 def gaussian_actor(mean: Plain | None, root: Any) -> Actor | None:

@@ -14,6 +14,7 @@ from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.models.checks import finite_array
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies.abstract import Policy
+from mdpnewton.policies.acting import Actor, Plain, categorical_actor
 
 
 class Categorical(Policy):
@@ -22,6 +23,14 @@ class Categorical(Policy):
     @abstractmethod
     def logits(self, w: PyTree, state: Any) -> Float[Array, " actions"]:
         """Unnormalised log-probabilities, one per action."""
+
+    def plain_logits(self, w: PyTree) -> Plain | None:
+        """The logits in NumPy, or None if they are known to JAX only."""
+        return None
+
+    def actor(self, w: PyTree) -> Actor | None:
+        """See `Policy`."""
+        return categorical_actor(self.plain_logits(w))
 
     def log_prob(self, w: PyTree, state: Any, action: int | Int[Array, ""]) -> Scalar:
         """log pi(action | state; w)."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.checks import instance, whole
-from mdpnewton.policies.acting import Actor, categorical_actor, linear
+from mdpnewton.policies.acting import Plain, linear
 from mdpnewton.policies.categorical import Categorical
 from mdpnewton.policies.gaussian import STATE_FEATURES
 
@@ -43,9 +43,9 @@ class LinearSoftmax(Categorical):
         phi: Array = self.features(state)
         return w @ phi
 
-    def actor(self, w: Float[Array, "A d"]) -> Actor | None:
-        """See `Policy`."""
-        return categorical_actor(linear(w, self.features))
+    def plain_logits(self, w: Float[Array, "A d"]) -> Plain | None:
+        """See `Categorical`."""
+        return linear(w, self.features)
 
     def hessian_diagonal(
         self, w: PyTree, states: PyTree, actions: PyTree, weights: Float[Array, "m j"]

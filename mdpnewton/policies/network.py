@@ -15,7 +15,6 @@ from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.acting import (
     Actor,
     Plain,
-    categorical_actor,
     gaussian_actor,
     in_numpy,
 )
@@ -118,9 +117,9 @@ class NetworkCategorical(Categorical):
         """The network with the arrays `w`, at the features of the state."""
         return _apply(self.network, w, self.features(state))
 
-    def actor(self, w: PyTree) -> Actor | None:
-        """See `Policy`; for networks that `mlp` makes."""
-        return categorical_actor(_in_numpy(self.network, w, self.features))
+    def plain_logits(self, w: PyTree) -> Plain | None:
+        """See `Categorical`; for networks that `mlp` makes."""
+        return _in_numpy(self.network, w, self.features)
 
     def initial_parameters(self) -> PyTree:
         """The arrays of the network that was given."""

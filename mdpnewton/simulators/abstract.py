@@ -24,40 +24,61 @@ class Spaces:
 
     Attributes:
         observation: Length of an observation; 0 for integer observations.
-        actions: Number of actions; None if they are continuous.
+        actions: Number of actions; None if they are continuous or vectors of choices.
         low: Smallest continuous action, one number per dimension; entries may be infinite.
         high: Largest continuous action, one number per dimension; entries may be infinite.
+        choices: Number of choices in each entry of an action that is a vector of them.
+        still: Continuous action that does nothing; by default 0, or the end that is nearest to it.
     """
 
     observation: int
     actions: int | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    choices: tuple[int, ...] | None = None
+    still: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         whole("Spaces", "observation", self.observation)
         bounds = [end is not None for end in (self.low, self.high)]
-        if bounds != [self.actions is None] * 2:
-            refuse("Spaces", "actions", "must be given, or `low` and `high` instead of it")
+        discrete = [self.actions is not None, self.choices is not None]
+        if bounds != [not any(discrete)] * 2 or all(discrete):
+            rule = "must be given, or `low` and `high` instead of it, or `choices`"
+            refuse("Spaces", "actions", rule)
         if self.actions is not None:
             whole("Spaces", "actions", self.actions, 1)
+        if self.choices is not None:
+            for number in self.choices:
+                whole("Spaces", "choices", number, 1)
+        if any(discrete):
             return
         low, high = np.asarray(self.low), np.asarray(self.high)
         if low.ndim != 1 or low.shape != high.shape:
             refuse("Spaces", "low", f"needs shape (k,) like `high`, got {low.shape}, {high.shape}")
         if not (low <= high).all():
             refuse("Spaces", "low", f"must not exceed `high`, got {low} and {high}")
+        if self.still is None:
+            object.__setattr__(self, "still", np.clip(np.zeros(len(low)), low, high))
+        elif np.shape(self.still) != low.shape:
+            refuse("Spaces", "still", f"needs shape {low.shape}, got {np.shape(self.still)}")
 
     @property
     def action_size(self) -> int:
         """Dimension of a continuous action."""
         return 0 if self.low is None else len(self.low)
 
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are continuous."""
+        return self.low is not None
+
     def unit(self) -> "Spaces":
         """The same spaces with continuous actions in [-1, 1]."""
         if self.low is None:
             return self
-        return Spaces(self.observation, None, -np.ones(self.action_size), np.ones(self.action_size))
+        still = (self.still - self.middle()) / np.where(self.half_range() > 0, self.half_range(), 1)
+        ends = np.ones(self.action_size)
+        return Spaces(self.observation, None, -ends, ends, still=still)
 
     def half_range(self) -> np.ndarray:
         """Half of high minus low, or 1 where that is infinite."""

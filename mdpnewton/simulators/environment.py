@@ -59,7 +59,7 @@ class Interface:
 
     name: str
     spaces: Spaces
-    least: int
+    least: int | np.ndarray
     whole: bool
     unit_actions: bool
     flatten: Callable[[Any], np.ndarray]
@@ -86,6 +86,8 @@ class Interface:
         """
         if self.spaces.actions is not None:
             return int(action) + self.least
+        if self.spaces.choices is not None:
+            return (np.asarray(action) + self.least).astype(box.dtype).reshape(box.shape)
         wanted: np.ndarray = np.asarray(action)
         if self.unit_actions:
             middle, half = self._units
@@ -248,13 +250,19 @@ def _flattener(name: str, space: Any) -> Callable[[Any], np.ndarray]:
     return lambda observation: np.asarray(spaces.flatten(space, observation), float).ravel()
 
 
-def _spaces(name: str, environment: Any) -> tuple[Spaces, int]:
+def _spaces(name: str, environment: Any) -> tuple[Spaces, int | np.ndarray]:
     from gymnasium import spaces
 
     length = spaces.flatdim(environment.observation_space)
     actions = environment.action_space
     if isinstance(actions, spaces.Discrete):
         return Spaces(length, int(actions.n)), int(actions.start)
+    if isinstance(actions, spaces.MultiBinary) and all(actions.shape):
+        size = int(np.prod(actions.shape))
+        return Spaces(length, choices=(2,) * size), np.zeros(size, int)
+    if isinstance(actions, spaces.MultiDiscrete) and actions.nvec.size:
+        sizes = tuple(int(number) for number in actions.nvec.ravel())
+        return Spaces(length, choices=sizes), np.ravel(actions.start)
     if isinstance(actions, spaces.Box) and actions.low.size:
         low, high = (np.asarray(end, float).ravel() for end in (actions.low, actions.high))
         try:
@@ -264,5 +272,5 @@ def _spaces(name: str, environment: Any) -> tuple[Spaces, int]:
     kind = "empty" if isinstance(actions, spaces.Box) else type(actions).__name__
     raise ValueError(
         f"environment {name!r} has {kind} actions, which are not supported; wrap it so that it "
-        f"takes a Discrete or a Box (gymnasium.ActionWrapper)."
+        f"takes a Discrete, a MultiDiscrete or a Box (gymnasium.ActionWrapper)."
     )

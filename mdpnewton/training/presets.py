@@ -13,12 +13,15 @@ from jaxtyping import PyTree
 from mdpnewton.checks import number, whole
 from mdpnewton.methods import Exploring, Method, MethodsOf, Settings, names
 from mdpnewton.policies import (
+    Categorical,
     Gaussian,
     LinearSoftmax,
     NetworkCategorical,
     NetworkGaussian,
     Policy,
+    Product,
     RandomFourier,
+    Standardized,
     mlp,
 )
 from mdpnewton.simulators import Spaces
@@ -142,6 +145,11 @@ def policy_of(
     seed: int = 0,
 ) -> Policy:
     """A policy of the given kind for the spaces; actions are in units of their half-range."""
+    if spaces.choices is not None:
+        together = Spaces(spaces.observation, sum(spaces.choices))
+        inside = policy_of(kind, together, features, preset, seed)
+        assert isinstance(inside, Categorical)
+        return Product(inside, spaces.choices)
     outputs = spaces.actions or spaces.action_size
     sigma = np.full(spaces.action_size, preset.exploration)
     standardized = features.standardized
@@ -154,6 +162,15 @@ def policy_of(
     if spaces.actions:
         return LinearSoftmax(outputs, inputs.size, inputs)
     return Gaussian(outputs, inputs.size, inputs, floor=preset.floor)
+
+
+def blind_policy(spaces: Spaces, preset: Preset) -> tuple[Policy, PyTree]:
+    """A policy that ignores observations: mean action zero, or all actions equally likely."""
+    size = spaces.observation
+    plain = Standardized(jnp.zeros(size), jnp.ones(size))
+    none = RandomFourier(plain, jnp.zeros((0, size)), jnp.zeros(0))
+    policy = policy_of("linear", spaces, none, preset)
+    return policy, first_parameters(policy, preset)
 
 
 def first_parameters(policy: Policy, preset: Preset) -> PyTree:
