@@ -169,7 +169,9 @@ def test_train_and_evaluate_from_the_command_line(tmp_path, capsys):
     assert status == 0, shown.err
     found = json.loads(shown.out)
     assert set(found) >= {"environment", "method", "transitions", "return", "final"}
-    assert set(found["final"]) == {"mean", "stderr", "discounted_mean", "episodes"}
+    numbers = {"mean", "stderr", "discounted_mean", "episodes"}
+    assert set(found["final"]) == {*numbers, "point", "greedy"}
+    assert found["verdict"]["status"] in ("better", "no better", "worse")
     assert len(found["return"]["x"]) == len(found["return"]["mean"]) >= 1
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["transitions"] for line in lines] == found["return"]["x"]

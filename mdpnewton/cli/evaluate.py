@@ -7,7 +7,7 @@ from typing import Any
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
-from mdpnewton.cli.trainings import POLICY, load_training, played, played_table
+from mdpnewton.cli.trainings import POLICY, load_training, played_table, summarized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +35,15 @@ def _plan(options: Options, folder: Path) -> Plan:
 
 
 def _evaluated(options: Options, training: Any, progress: Progress) -> Outcome:
+    import jax
+
     progress(0, options.episodes, f"playing {options.episodes} episodes")
+    found = training.play(jax.random.key(options.seed), options.episodes)
     results: dict[str, Any] = {
         "environment": training.environment,
         "method": training.method,
-        "transitions": training.evaluator.memory.transitions,
-        "final": played(training, options.seed, options.episodes),
+        "transitions": training.transitions,
+        "final": summarized(training, found),
     }
     files = {"animation": options.run / "episode.gif"} if options.render else {}
     for name, path in files.items():
@@ -58,7 +61,8 @@ def _animate(training: Any, seed: int, path: Path) -> None:
     from mdpnewton.simulators import GymnasiumSimulator
 
     stage = GymnasiumSimulator(environment_id(training.environment), unit_actions=True)
-    frames = stage.frames(jax.random.key(seed), training.policy, training.best)
+    how = (training.policy, training.played, training.chosen.greedy)
+    frames = stage.frames(jax.random.key(seed), *how)
     save_animation(path, frames)
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,12 +11,16 @@ from typing import Any, Literal, Self
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.tables import method_names
-from mdpnewton.cli.trainings import POLICY, played, played_table, reach
+from mdpnewton.cli.trainings import POLICY, played_table, reach, summarized
 from mdpnewton.version import RESULTS, __version__
 
 CHUNK = 4  # episodes of a compiled simulator that are played at once
 FINAL_EPISODES = 20
 TRANSITIONS = 25_000  # where nothing else is said
+WENT_BACK = (
+    "returns had been below those of the first batch for long; the training goes on from the best "
+    "point, with steps of half the length"
+)
 SECONDS = 1.0  # least time between two savings, which cost a hundredth of it
 
 
@@ -89,7 +93,7 @@ def _played_by(executor: Any, simulator: Any) -> Any:
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:
     from mdpnewton.report.training import as_metrics, shown_metrics
-    from mdpnewton.training.train import no_iteration, proceed
+    from mdpnewton.training.train import finished, no_iteration, proceed
 
     transitions, iterations = options.transitions, options.iterations
     if transitions is None and iterations is None:
@@ -101,17 +105,20 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
+            if training.restarts and training.restarts[-1] == training.iteration - 1:
+                print(f"mdpnewton: warning: {WENT_BACK}", file=sys.stderr)
             saving.keep(training)
             lines.write(json.dumps(line) + "\n")
             lines.flush()
             done = line["transitions"] if transitions else line["iteration"] + 1
             progress(done, total, shown_metrics(line))
 
-        if not training.iteration and _finished(training, transitions, iterations):
+        if not training.iteration and finished(training, transitions, iterations):
             print(f"mdpnewton: warning: {no_iteration(training)}", file=sys.stderr)
         try:
-            if not _finished(training, transitions, iterations):
+            if not finished(training, transitions, iterations):
                 proceed(training, transitions=transitions, iterations=iterations, callback=after)
+                saving.keep(training)
         except ValueError as error:
             where = f"The policy of iteration {training.iteration} is in {folder / POLICY}"
             raise ValueError(f"{error} {where}") from error
@@ -150,9 +157,15 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
 
 
 def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
-    """The saved policy on fresh episodes, and the curve on the way to it."""
-    from mdpnewton.report.training import draw_training
+    """The chosen policy on fresh episodes, and the curve on the way to it."""
+    import jax
 
+    from mdpnewton.report.training import draw_training
+    from mdpnewton.training.verdict import remarks, verdict_on
+
+    key = jax.random.key(options.seed + 10_000)
+    played = training.play(key, FINAL_EPISODES)
+    verdict, notes = verdict_on(training, key, played), remarks(training.history)
     x = [one.transitions for one in training.history]
     returns = [one.mean_return for one in training.history]
     results = {
@@ -161,9 +174,12 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         "policy": options.policy,
         "seed": options.seed,
         "version": __version__,
-        "transitions": training.evaluator.memory.transitions,
+        "transitions": training.transitions,
         "return": {"x": x, "mean": returns},
-        "final": played(training, options.seed + 10_000, FINAL_EPISODES),
+        "final": summarized(training, played),
+        "verdict": asdict(verdict),
+        "restarts": training.restarts,
+        "remarks": notes,
     }
     return Outcome(
         results,
@@ -172,16 +188,8 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
             "learning-curve": draw_training(options.environment, options.method, x, returns)
         },
         files={"policy": folder / POLICY},
-        note=f"see it: mdpnewton evaluate {folder} --render",
+        note="\n".join([verdict.sentence, *notes, f"see it: mdpnewton evaluate {folder} --render"]),
         interrupted=training.status == "interrupted",
-    )
-
-
-def _finished(training: Any, transitions: int | None, iterations: int | None) -> bool:
-    done = training.evaluator.memory.transitions
-    return bool(
-        (transitions is not None and done >= transitions)
-        or (iterations is not None and training.iteration >= iterations)
     )
 
 

@@ -42,22 +42,28 @@ def load_training(path: Path, module: str = "") -> Any:
         raise ValueError(f"{path}: {error}") from None
 
 
-def played(training: Any, seed: int, episodes: int) -> dict[str, Any]:
-    """Returns of the greedy policy on fresh episodes."""
-    import jax
+def summarized(training: Any, played: Any) -> dict[str, Any]:
+    """Returns of the chosen policy on fresh episodes.
+
+    Args:
+        training: The training.
+        played: The episodes.
+    """
     import numpy as np
 
-    found = training.play(jax.random.key(seed), episodes)
-    returns = found.returns()
+    returns = played.returns()
+    episodes = len(returns)
     with np.errstate(over="ignore", invalid="ignore"):  # rewards may be too large for squares
         spread = returns.std(ddof=1) / episodes**0.5 if episodes > 1 else 0.0
-        discounted = found.returns(training.preset.discount).mean()
+        discounted = played.returns(training.preset.discount).mean()
         mean = float(returns.mean())
     return {
         "mean": mean,
         "stderr": float(spread),
         "discounted_mean": float(discounted),
         "episodes": episodes,
+        "point": training.chosen.point,
+        "greedy": training.chosen.greedy,
     }
 
 
@@ -66,7 +72,8 @@ def played_table(results: dict[str, Any]) -> Any:
     from mdpnewton.report.tables import new_table
 
     final = results["final"]
-    table = new_table(f"{results['environment']}, greedy policy on fresh episodes", "", "value")
+    actions = "most probable actions" if final["greedy"] else "drawn actions"
+    table = new_table(f"{results['environment']}, {actions} on fresh episodes", "", "value")
     table.add_row("return", f"{_rounded(final['mean'])} ± {_rounded(final['stderr'])}")
     table.add_row("discounted return", _rounded(final["discounted_mean"]))
     table.add_row("episodes", f"{final['episodes']}")

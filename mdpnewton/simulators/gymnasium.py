@@ -127,8 +127,10 @@ class GymnasiumSimulator:
             played += group.values()
         return played
 
-    def frames(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> list[np.ndarray]:
-        """Pictures of one greedy episode, drawn by the environment's own renderer."""
+    def frames(
+        self, key: PRNGKeyArray, policy: Any, w: PyTree, greedy: bool = True
+    ) -> list[np.ndarray]:
+        """Pictures of one episode, drawn by the environment's own renderer."""
         if "rgb_array" not in self._environments[0].metadata.get("render_modes", ()):
             raise ValueError(
                 f"environment {self.name!r} draws no pictures: it has no render mode 'rgb_array'; "
@@ -138,7 +140,7 @@ class GymnasiumSimulator:
         episode = Episode(environment, _randomness(key, 0)[1], self.interface)
         pictures = [picture(self.name, environment)]
         for time in range(self.horizon):
-            chosen, _ = _act(policy, w, episode.seen[None], key[None], np.asarray(time), True)
+            chosen, _ = _act(policy, w, episode.seen[None], key[None], np.asarray(time), greedy)
             episode.step(np.asarray(chosen)[0], 0.0, last=time == self.horizon - 1)
             pictures.append(picture(self.name, environment))
             if episode.over:

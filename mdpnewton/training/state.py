@@ -8,7 +8,7 @@ from typing import Any, get_args
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray, PyTree
 
-from mdpnewton.checks import choice, instance, whole
+from mdpnewton.checks import choice, flag, instance, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluation import State
 from mdpnewton.evaluators import ActorCritic, LinearCritic
@@ -31,9 +31,14 @@ PARTS = (
     "policy",
     "w",
     "recent",
+    "blind",
+    "highest",
+    "restarts",
+    "chosen",
     "evaluator",
     "history",
 )
+POINTS = ("recent", "highest")  # parts with parameters and bounds of their returns
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,26 @@ class Progress:
     transitions: int
     mean_return: float
     record: Record
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which policy of a training is played.
+
+    Attributes:
+        point: "best" for the last point with the highest lower bound of its return, or "newest".
+        greedy: Whether it takes its most probable action always, or draws actions.
+        transitions: Number of transitions that were played to choose; 0 if nothing was.
+    """
+
+    point: str = "best"
+    greedy: bool = True
+    transitions: int = 0
+
+    def __post_init__(self) -> None:
+        choice("Chosen", "point", self.point, ("best", "newest"))
+        flag("Chosen", "greedy", self.greedy)
+        whole("Chosen", "transitions", self.transitions)
 
 
 @dataclass
@@ -68,6 +93,10 @@ class Training:
         w: The current parameters.
         evaluator: Evaluator, which holds the batches and the critic.
         recent: The last points, each with a lower bound of its return.
+        blind: Returns of the first batch, which is played without observing.
+        highest: The point with the highest lower bound of its return so far; None in the beginning.
+        restarts: Iterations at which the training had diverged and went back to that point.
+        chosen: Which policy is played.
         iteration: Number of iterations done.
         history: One entry per iteration.
         status: Why the training stopped.
@@ -84,6 +113,10 @@ class Training:
     w: PyTree
     evaluator: ActorCritic
     recent: list[tuple[float, PyTree]] = field(default_factory=list)
+    blind: list[float] = field(default_factory=list)
+    highest: tuple[float, PyTree] | None = None
+    restarts: list[int] = field(default_factory=list)
+    chosen: Chosen = Chosen()
     iteration: int = 0
     history: list[Progress] = field(default_factory=list)
     status: str = "new"
@@ -96,9 +129,28 @@ class Training:
             return self.w
         return max(reversed(self.recent), key=lambda point: point[0])[1]
 
+    @property
+    def played(self) -> PyTree:
+        """The parameters of the chosen policy."""
+        return self.best if self.chosen.point == "best" else self.w
+
+    @property
+    def transitions(self) -> int:
+        """Number of all transitions, also of those that were played to choose the policy."""
+        return self.evaluator.memory.transitions + self.chosen.transitions
+
     def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
-        """Play episodes with the most probable actions of the best parameters."""
-        return self.simulator.play(key, self.policy, self.best, episodes, greedy=True)
+        """Play episodes with the chosen policy."""
+        greedy = self.chosen.greedy
+        return self.simulator.play(key, self.policy, self.played, episodes, greedy=greedy)
+
+    def note(self) -> None:
+        """Remember the point of the newest iteration, with the lower bound of its return."""
+        mean, error = self.evaluator.here
+        point = (mean - error, self.w)
+        self.recent = [*self.recent, point][-self.preset.remembered :]
+        if self.highest is None or point[0] > self.highest[0]:
+            self.highest = point
 
     def state(self) -> State:
         """All that is needed to continue, and the history, as plain data.
@@ -117,7 +169,11 @@ class Training:
             "features": arrays_of(self.features),
             "policy": arrays_of(self.policy),
             "w": arrays_of(self.w),
-            "recent": [{"bound": bound, "w": arrays_of(w)} for bound, w in self.recent],
+            "recent": _points(self.recent),
+            "blind": list(self.blind),
+            "highest": _points([] if self.highest is None else [self.highest]),
+            "restarts": list(self.restarts),
+            "chosen": asdict(self.chosen),
             "evaluator": self.evaluator.state(),
             "history": list(self._lines),
         }
@@ -188,6 +244,18 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
     )
 
 
+def _points(points: list[tuple[float, PyTree]]) -> list[State]:
+    return [{"bound": bound, "w": arrays_of(w)} for bound, w in points]
+
+
+def _restored_points(call: str, name: str, w: PyTree, state: Any) -> list[tuple[float, PyTree]]:
+    found = []
+    for point in sequence(call, name, state):
+        bound, there = entries(call, point, "bound", "w")
+        found.append((*reals(call, name, [bound], 1), with_arrays(call, name, w, there)))
+    return found
+
+
 def _progress(call: str, line: Any) -> Progress:
     """One line of a saved history."""
     text = instance(call, "history", line, str, "train again")
@@ -208,10 +276,8 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
     built = policy_of(kind, simulator.spaces, features, preset, seed)
     policy = with_arrays(call, "policy", built, parts["policy"])
     w = policy.initial_parameters()
-    recent = []
-    for point in sequence(call, "recent", parts["recent"]):
-        bound, there = entries(call, point, "bound", "w")
-        recent.append((*reals(call, "recent", [bound], 1), with_arrays(call, "recent", w, there)))
+    recent, highest = (_restored_points(call, name, w, parts[name]) for name in POINTS)
+    blind = sequence(call, "blind", parts["blind"])
     return Training(
         simulator,
         parts["environment"],
@@ -224,6 +290,10 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
         with_arrays(call, "w", w, parts["w"]),
         evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
         recent,
+        list(reals(call, "blind", blind, len(blind))),
+        highest[0] if highest else None,
+        [whole(call, "restarts", one) for one in sequence(call, "restarts", parts["restarts"])],
+        Chosen(**parts["chosen"]),
         whole(call, "iteration", parts["iteration"]),
         [_progress(call, line) for line in sequence(call, "history", parts["history"])],
     )

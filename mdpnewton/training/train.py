@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import PyTree
 
 from mdpnewton.checks import choice, instance, whole
 from mdpnewton.environments.names import simulator_of
@@ -17,16 +18,18 @@ from mdpnewton.policies import RandomFourier, Standardized
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.steps import TrustedStep
+from mdpnewton.training.choice import choose, diverged, go_back, to_choose_with
 from mdpnewton.training.presets import (
     LEAST,
     PRACTICAL,
     PolicyKind,
     Preset,
+    blind_policy,
     first_parameters,
     policy_of,
     training_methods,
 )
-from mdpnewton.training.state import Progress, Training, evaluator_of
+from mdpnewton.training.state import Chosen, Progress, Training, evaluator_of
 
 METHOD = "second_gauss_newton"
 
@@ -93,7 +96,7 @@ def begin(
     choice("train", "method", method, training_methods(preset, kind))
     key = jax.random.key(whole("train", "seed", seed, most=2**63 - 1))
     look, draw = jax.random.split(jax.random.fold_in(key, 1))
-    batch = _blind_batch(look, simulator, preset)
+    batch = played(simulator, look, *blind_policy(simulator.spaces, preset), *_first(preset))
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
     preset = preset.adapted(_horizon(simulator, batch), seen.shape[1])
     standardized = Standardized.of(seen, preset.limit)
@@ -113,6 +116,7 @@ def begin(
         policy,
         first_parameters(policy, preset),
         evaluator,
+        blind=batch.returns().tolist(),
     )
 
 
@@ -123,27 +127,65 @@ def proceed(
     iterations: int | None = None,
     callback: Callable[[Training], object] | None = None,
 ) -> Training:
-    """Continue a training from where it stopped; the arguments are those of `train`."""
+    """Continue a training from where it stopped; the arguments are those of `train`.
+
+    A training that has diverged goes back to its best point, and on with shorter steps. When a
+    limit is reached, the policy that is played from then on is chosen.
+    """
     _check_limits(transitions, iterations)
+    training.chosen = Chosen()
+    while not finished(training, transitions, iterations):
+        stopped = _search(training, transitions, iterations, callback)
+        if stopped or training.status not in ("stopped", "iterations"):
+            return training
+    choose(training, transitions)
+    return training
+
+
+def finished(training: Training, transitions: int | None, iterations: int | None) -> bool:
+    """Whether a limit is reached; some of the transitions are for the choice of the policy."""
+    done = training.evaluator.memory.transitions + to_choose_with(training, transitions)
+    return bool(
+        (transitions is not None and done >= transitions)
+        or (iterations is not None and training.iteration >= iterations)
+    )
+
+
+def _search(
+    training: Training,
+    transitions: int | None,
+    iterations: int | None,
+    callback: Callable[[Training], object] | None,
+) -> bool:
+    """Go on until a limit is reached, the callback stops it, or the training has diverged.
+
+    Returns:
+        Whether the callback stopped it.
+    """
     preset, evaluator = training.preset, training.evaluator
     method = training_methods(preset, training.kind)[training.method]
+    known, previous, stopped = None, None, False
+    if diverged(training):
+        go_back(training)
+    elif training.history:
+        known = evaluator.again(None, training.policy, training.w)
+        previous = training.history[-1].record.step
 
     def after(record: Record, w: PyTree) -> bool:
+        nonlocal stopped
         training.w, training.iteration = w, record.iteration + 1
-        mean, error = evaluator.here
-        training.recent = [*training.recent, (mean - error, w)][-preset.remembered :]
+        training.note()
         newest = float(evaluator.memory.batches[-1].returns().mean())
         training.history.append(Progress(evaluator.memory.transitions, newest, record))
-        stop = callback is not None and callback(training) is True
-        return stop or (transitions is not None and evaluator.memory.transitions >= transitions)
+        stopped = callback is not None and callback(training) is True
+        return stopped or diverged(training) or finished(training, transitions, iterations)
 
-    known = evaluator.again(None, training.policy, training.w) if training.iteration else None
     result = search(
         evaluator,
         training.policy,
         training.w,
         method,
-        TrustedStep(preset.divergence, tolerance=preset.tolerance),
+        _step(preset, len(training.restarts)),
         key=jax.random.key(training.seed),
         iterations=sys.maxsize if iterations is None else iterations,
         gradient_tolerance=-1.0,  # a batch without any reward has no gradient but is not the end
@@ -151,10 +193,17 @@ def proceed(
         callback=after,
         evaluation=known,
         first=training.iteration,
-        previous=training.history[-1].record.step if training.history else None,
+        previous=previous,
     )
     training.w, training.status = result.w, result.status
-    return training
+    return stopped
+
+
+def _step(preset: Preset, restarts: int) -> TrustedStep:
+    """The rule for steps, whose limits are halved by every restart."""
+    rule = TrustedStep(preset.divergence, tolerance=preset.tolerance)
+    smaller = {name: getattr(rule, name) / 2**restarts for name in ("divergence", "least", "most")}
+    return replace(rule, **smaller)
 
 
 def no_iteration(training: Training) -> str:
@@ -165,15 +214,10 @@ def no_iteration(training: Training) -> str:
     )
 
 
-def _blind_batch(key: PRNGKeyArray, simulator: Simulator, preset: Preset) -> Trajectories:
-    """Episodes of a policy that ignores observations: mean action zero, or all equally likely."""
-    size = simulator.spaces.observation
-    plain = Standardized(jnp.zeros(size), jnp.ones(size))
-    none = RandomFourier(plain, jnp.zeros((0, size)), jnp.zeros(0))
-    blind = policy_of("linear", simulator.spaces, none, preset)
+def _first(preset: Preset) -> tuple[int, int]:
+    """Episodes and transitions of the first batch: at least two, to see how much they differ."""
     least = LEAST if preset.least_transitions is None else preset.least_transitions
-    w = first_parameters(blind, preset)
-    return played(simulator, key, blind, w, preset.episodes, least)
+    return max(preset.episodes, 2), least
 
 
 def _horizon(simulator: Simulator, batch: Trajectories) -> int:
