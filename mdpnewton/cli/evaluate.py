@@ -61,7 +61,7 @@ def _animate(training: Any, seed: int, path: Path) -> None:
     from mdpnewton.simulators import GymnasiumSimulator
 
     stage = GymnasiumSimulator(environment_id(training.environment), unit_actions=True)
-    how = (training.policy, training.played, training.chosen.greedy)
+    how = (training.policy, training.played, training.playing.greedy)
     frames = stage.frames(jax.random.key(seed), *how)
     save_animation(path, frames)
 

@@ -116,7 +116,7 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
         if not training.iteration and finished(training, transitions, iterations):
             print(f"mdpnewton: warning: {no_iteration(training)}", file=sys.stderr)
         try:
-            if not finished(training, transitions, iterations):
+            if training.chosen is None or not finished(training, transitions, iterations):
                 proceed(training, transitions=transitions, iterations=iterations, callback=after)
                 saving.keep(training)
         except ValueError as error:

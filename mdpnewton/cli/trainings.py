@@ -62,8 +62,8 @@ def summarized(training: Any, played: Any) -> dict[str, Any]:
         "stderr": float(spread),
         "discounted_mean": float(discounted),
         "episodes": episodes,
-        "point": training.chosen.point,
-        "greedy": training.chosen.greedy,
+        "point": training.playing.point,
+        "greedy": training.playing.greedy,
     }
 
 

@@ -96,7 +96,7 @@ class Training:
         blind: Returns of the first batch, which is played without observing.
         highest: The point with the highest lower bound of its return so far; None in the beginning.
         restarts: Iterations at which the training had diverged and went back to that point.
-        chosen: Which policy is played.
+        chosen: Which policy is played, once that has been decided.
         iteration: Number of iterations done.
         history: One entry per iteration.
         status: Why the training stopped.
@@ -116,7 +116,7 @@ class Training:
     blind: list[float] = field(default_factory=list)
     highest: tuple[float, PyTree] | None = None
     restarts: list[int] = field(default_factory=list)
-    chosen: Chosen = Chosen()
+    chosen: Chosen | None = None
     iteration: int = 0
     history: list[Progress] = field(default_factory=list)
     status: str = "new"
@@ -130,18 +130,23 @@ class Training:
         return max(reversed(self.recent), key=lambda point: point[0])[1]
 
     @property
+    def playing(self) -> Chosen:
+        """What was chosen, or the best point with its most probable actions until then."""
+        return self.chosen or Chosen()
+
+    @property
     def played(self) -> PyTree:
-        """The parameters of the chosen policy."""
-        return self.best if self.chosen.point == "best" else self.w
+        """The parameters of the policy that is played."""
+        return self.best if self.playing.point == "best" else self.w
 
     @property
     def transitions(self) -> int:
         """Number of all transitions, also of those that were played to choose the policy."""
-        return self.evaluator.memory.transitions + self.chosen.transitions
+        return self.evaluator.memory.transitions + self.playing.transitions
 
     def play(self, key: PRNGKeyArray, episodes: int) -> Trajectories:
         """Play episodes with the chosen policy."""
-        greedy = self.chosen.greedy
+        greedy = self.playing.greedy
         return self.simulator.play(key, self.policy, self.played, episodes, greedy=greedy)
 
     def note(self) -> None:
@@ -173,7 +178,7 @@ class Training:
             "blind": list(self.blind),
             "highest": _points([] if self.highest is None else [self.highest]),
             "restarts": list(self.restarts),
-            "chosen": asdict(self.chosen),
+            "chosen": None if self.chosen is None else asdict(self.chosen),
             "evaluator": self.evaluator.state(),
             "history": list(self._lines),
         }
@@ -293,7 +298,7 @@ def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training
         list(reals(call, "blind", blind, len(blind))),
         highest[0] if highest else None,
         [whole(call, "restarts", one) for one in sequence(call, "restarts", parts["restarts"])],
-        Chosen(**parts["chosen"]),
+        None if parts["chosen"] is None else Chosen(**parts["chosen"]),
         whole(call, "iteration", parts["iteration"]),
         [_progress(call, line) for line in sequence(call, "history", parts["history"])],
     )

@@ -29,7 +29,7 @@ from mdpnewton.training.presets import (
     policy_of,
     training_methods,
 )
-from mdpnewton.training.state import Chosen, Progress, Training, evaluator_of
+from mdpnewton.training.state import Progress, Training, evaluator_of
 
 METHOD = "second_gauss_newton"
 
@@ -133,12 +133,12 @@ def proceed(
     limit is reached, the policy that is played from then on is chosen.
     """
     _check_limits(transitions, iterations)
-    training.chosen = Chosen()
     while not finished(training, transitions, iterations):
         stopped = _search(training, transitions, iterations, callback)
         if stopped or training.status not in ("stopped", "iterations"):
             return training
-    choose(training, transitions)
+    if training.chosen is None:
+        choose(training, transitions)
     return training
 
 
@@ -165,6 +165,7 @@ def _search(
     preset, evaluator = training.preset, training.evaluator
     method = training_methods(preset, training.kind)[training.method]
     known, previous, stopped = None, None, False
+    training.chosen = None
     if diverged(training):
         go_back(training)
     elif training.history:
