@@ -28,7 +28,7 @@ demo: $(DEMO)
 	$(BIN)/mdpnewton evaluate runs/demo --render
 
 test: setup
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 2
 
 test-slow: setup
 	XLA_FLAGS= $(BIN)/python -m pytest -n 2 -m slow

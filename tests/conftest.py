@@ -17,7 +17,7 @@ SLOWEST = "docs experiments cluster kills sampled controllers training survival 
 # `make test-slow` leaves XLA as users have it.
 COMPILE_FAST = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
 
 os.environ.setdefault("XLA_FLAGS", COMPILE_FAST)
