@@ -124,7 +124,7 @@ def test_the_command_prints_the_verdict_and_writes_it(tmp_path, capsys, monkeypa
     words = ["train", "cartpole", "--policy=linear", "--iterations=1", "--out", str(tmp_path)]
     assert main(words) == 0
     results = json.loads((tmp_path / "results.json").read_text())
-    assert results["verdict"]["sentence"] in capsys.readouterr().out
+    assert results["verdict"]["sentence"] in " ".join(capsys.readouterr().out.split())
     assert results["verdict"]["status"] in ("better", "worse", "no better")
     assert set(results["verdict"]["nothing"]) == {"mean", "difference", "low", "high"}
     assert results["restarts"] == []

@@ -165,7 +165,6 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
 
     key = jax.random.key(options.seed + 10_000)
     played = training.play(key, FINAL_EPISODES)
-    verdict, notes = verdict_on(training, key, played), remarks(training.history)
     x = [one.transitions for one in training.history]
     returns = [one.mean_return for one in training.history]
     results = {
@@ -177,9 +176,9 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         "transitions": training.transitions,
         "return": {"x": x, "mean": returns},
         "final": summarized(training, played),
-        "verdict": asdict(verdict),
+        "verdict": asdict(verdict_on(training, key, played)),
         "restarts": training.restarts,
-        "remarks": notes,
+        "remarks": remarks(training.history),
     }
     return Outcome(
         results,
@@ -188,7 +187,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
             "learning-curve": draw_training(options.environment, options.method, x, returns)
         },
         files={"policy": folder / POLICY},
-        note="\n".join([verdict.sentence, *notes, f"see it: mdpnewton evaluate {folder} --render"]),
+        note=f"see it: mdpnewton evaluate {folder} --render",
         interrupted=training.status == "interrupted",
     )
 

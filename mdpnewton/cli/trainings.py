@@ -68,18 +68,22 @@ def summarized(training: Any, played: Any) -> dict[str, Any]:
 
 
 def played_table(results: dict[str, Any]) -> Any:
-    """The table of both commands."""
+    """The table of both commands, and after a training what it is worth."""
+    from rich.console import Group
+
     from mdpnewton.report.tables import new_table
 
     final = results["final"]
     actions = "most probable actions" if final["greedy"] else "drawn actions"
-    table = new_table(f"{results['environment']}, {actions} on fresh episodes", "", "value")
+    table = new_table(f"{results['environment']}, fresh episodes", "", "value")
+    table.add_row("policy", f"{final['point']} point, {actions}")
     table.add_row("return", f"{_rounded(final['mean'])} ± {_rounded(final['stderr'])}")
     table.add_row("discounted return", _rounded(final["discounted_mean"]))
     table.add_row("episodes", f"{final['episodes']}")
     table.add_row("transitions of training", f"{results['transitions']:,}")
     table.add_row("method", results["method"].replace("_", " "))
-    return table
+    said = [results["verdict"]["sentence"], *results["remarks"]] if "verdict" in results else []
+    return Group(table, *said)
 
 
 def _rounded(value: float) -> str:
