@@ -21,7 +21,7 @@ WENT_BACK = (
     "returns had been below those of the first batch for long; the training goes on from the best "
     "point, with steps of half the length"
 )
-SECONDS = 1.0  # least time between two savings, which cost a hundredth of it
+SECONDS = 1.0  # least time between two savings
 
 
 @dataclass(frozen=True, kw_only=True)

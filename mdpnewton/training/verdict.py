@@ -13,7 +13,7 @@ from mdpnewton.training.presets import PolicyKind, blind_policy
 from mdpnewton.training.state import Training
 
 CONFIDENCE = 0.95
-FEW = 10  # iterations
+FEW = 10  # iterations, below which the advice is to make more
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def verdict_on(training: Training, key: PRNGKeyArray, played: Trajectories) -> V
     """
     returns = played.returns()
     idle = do_nothing(training, key, len(returns)).returns()
-    nothing = _difference(returns - idle, idle.mean())
+    with np.errstate(invalid="ignore"):  # infinite returns have no difference
+        nothing = _difference(returns - idle, idle.mean())
     blind = _compared(returns, np.asarray(training.blind))
     status = "better" if nothing.low > 0 else "worse" if nothing.high < 0 else "no better"
     what = "doing nothing" if training.simulator.spaces.continuous else "random actions"
