@@ -1,343 +1,163 @@
-"""`train` against PPO, TRPO and SAC on the same evaluation clock: transitions to a goal, curves.
+"""`train` against PPO, TRPO and SAC: learning curves on the same clock, with intervals.
 
-    python benchmarks/peers.py [--quick] [--json] [--cache runs/peers] [--output docs/results/peers]
+    python benchmarks/peers.py STUDY [--workers 2] [--json] [--runs runs/peers] [--output FOLDER]
 
-It needs PyTorch, Stable-Baselines3 and sb3-contrib besides the package; without them it says how to
-install them and exits with 2. It uses one core. Every run is kept in the cache, so that an
-interrupted benchmark continues where it stopped (delete `mdpnewton-*` there after a change of the
-package).
+A study is one of `STUDIES` in peers_tasks.py: `mujoco`, `goals`, `methods`, `choosing`, `unseen`.
+Peers need PyTorch, Stable-Baselines3 and sb3-contrib besides the package; without them the script
+says how to install them and exits with 2. Every run computes with one thread and is a job that is
+kept in a file, so that an interrupted study goes on where it stopped.
 
-The score of a policy is the mean return of fresh episodes with its deterministic action and fixed
-evaluation seeds, the same for all. It is measured on a clock of transitions, or at the first policy
-update after a tick. Swing-up: discounted by 0.99, 20 episodes, every 400 transitions. Elsewhere:
-not discounted, 5 or 10 episodes, every 2,000. A run reaches the goal when its score first does.
-
-The peers act in [-1, 1] (`RescaleAction`) because their noise starts at one; PPO and TRPO collect
-from four copies of the environment. All have discount 0.99 and two hidden layers of 64, SAC too:
-its own 256 are three times slower on one core. Configurations are picked from a small grid:
-
-* PPO: transitions per update {400, 2000} x learning rate {3e-4, 1e-3}; 10 epochs, batches of 64,
-  GAE(0.95), `VecNormalize` of observations and rewards;
-* TRPO: transitions per update {400, 2000} x target KL {0.01, 0.05}; batches of 128 for the critic,
-  the same otherwise;
-* SAC: one configuration and small budgets because it is slow: learning rate 1e-3, learns after 400
-  transitions, an update for each, not normalised.
-
-On the swing-up all of them run with seed 0 and the two best also with seeds 1 and 2; the highest
-mean score along the curve wins. In the other environments PPO and TRPO use what won there or the
-library's defaults (2,048 transitions per update, not normalised), whichever is better on seeds 0
-and 1 within 10,000 transitions, on Pendulum within 30,000: there a first choice within 10,000 was
-worse on the reported seeds and was revised in PPO's favour. The seeds reported begin at 100.
+The score of a policy is the mean return of fresh episodes with fixed seeds, the same for all
+learners. Peers act deterministically; ours plays what `train` would play if it ended then. The
+tuning of the peers is per task: hyper-parameters that rl-baselines3-zoo publishes. Ours is one
+preset for all. Seeds that are reported begin at 1000; choices were made on seeds below 30.
 """
 
 import argparse
-import hashlib
 import importlib.util
 import json
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import gymnasium
-import jax
-import numpy as np
-from peers_report import Curve, draw, held, show, summary, ticks
-from peers_tasks import DISCOUNT, LEARNERS, OURS, SWING_UP, TASKS, Learner, Options, Task
+from peers_report import draw, show, summary
+from peers_tasks import FRESH, STUDIES, Entry, Study, Task, options_for
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
-import mdpnewton.environments  # noqa: F401 - registers ours
-from mdpnewton.environments.names import simulator_of
-from mdpnewton.training.state import Training
-from mdpnewton.training.train import begin, proceed
+from mdpnewton.jobs import Job, JobFolder, Processes
+from mdpnewton.jobs import Progress as JobProgress
+from mdpnewton.threads import one_thread
 
-Act = Callable[[np.ndarray], np.ndarray]  # observations of several episodes to their actions
-
-COPIES = 4
-FIRST_SEED, EVALUATION_SEED = 100, 10_000
+PEERS = 1  # raised when the same run of a peer gives other numbers
 HINT = (
     "peers.py needs PyTorch and Stable-Baselines3: pip install torch stable-baselines3 sb3-contrib "
     "'gymnasium[classic-control,mujoco]'"
 )
 
 
-def quick(task: Task) -> Task:
-    """The task with budgets for a smoke run."""
-    return replace(task, budget=2_400, budgets={}, tuning=800, clock=800, episodes=2, more_seeds=0)
+def quick(study: Study) -> Study:
+    """The study with budgets for a smoke run."""
+    tasks = (replace(task, budget=2_400, clock=800, episodes=2) for task in study.tasks)
+    entries = (replace(entry, seeds=1, budget=None) for entry in study.entries)
+    return replace(study, tasks=tuple(tasks), entries=tuple(entries))
 
 
-# Scores
+def pairs(study: Study) -> Iterator[tuple[Task, Entry]]:
+    """Who runs where."""
+    for task in study.tasks:
+        for entry in study.entries:
+            if not entry.only or task.id in entry.only:
+                yield task, entry
 
 
-def make(task: Task) -> gymnasium.Env:
-    """A copy of the environment; continuous actions go from -1 to 1."""
-    environment = gymnasium.make(task.id, disable_env_checker=True)
-    if isinstance(environment.action_space, gymnasium.spaces.Box):
-        return gymnasium.wrappers.RescaleAction(environment, np.float32(-1), np.float32(1))
-    return environment
+def job(task: Task, entry: Entry, seed: int) -> Job:
+    """One run."""
+    learner = entry.learner
+    arguments = {"task": judged(task), "seed": seed, "budget": entry.budget or task.budget}
+    name = f"{learner.name}-{task.title}-{seed}".replace(" ", "-")
+    options = options_for(learner, task)
+    if learner.ours:
+        return Job(name, "peers_runs:ours", {**arguments, **options})
+    arguments |= {"name": learner.name, "options": options}
+    return Job(name, "peers_runs:peer", arguments, PEERS)
 
 
-class Judge:
-    """Scores policies in copies of the environment that no learner sees."""
-
-    def __init__(self, task: Task):
-        self.task = task
-        self.environments = [make(task) for _ in range(task.episodes)]
-
-    def score(self, act: Act) -> float:
-        """The mean return of the evaluation episodes, which run side by side."""
-        seen = np.array(
-            [e.reset(seed=EVALUATION_SEED + n)[0] for n, e in enumerate(self.environments)]
-        )
-        returns, weight = np.zeros(len(seen)), 1.0
-        running = list(range(len(seen)))
-        while running:
-            actions, over = act(seen), set()
-            for n in running:
-                seen[n], reward, terminated, truncated, _ = self.environments[n].step(actions[n])
-                returns[n] += weight * float(reward)
-                if terminated or truncated:
-                    over.add(n)
-            running = [n for n in running if n not in over]
-            weight *= self.task.discount
-        return float(returns.mean())
+def at_rest(task: Task) -> Job:
+    """The score of doing nothing."""
+    return Job(f"nothing-{task.title}", "peers_runs:nothing", {"task": judged(task)}, PEERS)
 
 
-class Clock:
-    """Records a curve: scores at the start, at every tick, and at the end."""
-
-    def __init__(self, task: Task, advance: Callable[[int], None]):
-        self.judge, self.tick, self.advance = Judge(task), task.clock, advance
-        self.x: list[int] = []
-        self.scores: list[float] = []
-        self.due = 0
-
-    def see(self, transitions: int, act: Act, *, last: bool = False) -> None:
-        """Score the policy if a tick has passed."""
-        if (transitions < self.due and not last) or transitions in self.x[-1:]:
-            return
-        self.x.append(transitions)
-        self.scores.append(self.judge.score(act))
-        self.due = (transitions // self.tick + 1) * self.tick
-        self.advance(transitions)
-
-    @property
-    def curve(self) -> Curve:
-        """Transitions and scores so far."""
-        return np.array(self.x), np.array(self.scores)
+def judged(task: Task) -> dict[str, Any]:
+    """How policies are scored in a task, as data."""
+    fields = {"clock": task.clock, "episodes": task.episodes, "discount": task.discount}
+    return {"environment": task.id, **fields}
 
 
-# Learners
+def measure(study: Study, folder: Path, workers: int, first: int) -> dict[str, Any]:
+    """All results, by task and learner."""
+    runs = {
+        (task.id, entry.learner.name): [job(task, entry, first + n) for n in range(entry.seeds)]
+        for task, entry in pairs(study)
+    }
+    rest = {task.id: at_rest(task) for task in study.tasks}
+    by_seed = sorted((one for jobs in runs.values() for one in jobs), key=_seed)
+    jobs = [*rest.values(), *by_seed]  # all learners on a few seeds say more than one on many
+    with Progress(console=Console(stderr=True)) as bars:
+        bar = bars.add_task("runs", total=len(jobs))
 
+        def report(now: JobProgress) -> None:
+            bars.update(bar, completed=now.done, description=now.last or "runs")
 
-def ours(task: Task, budget: int, seed: int, clock: Clock) -> Curve:
-    """The curve of `train` with its preset, the same for all environments."""
-    training = begin(simulator_of(task.id), "rbf", seed)
-
-    def act(seen: np.ndarray) -> np.ndarray:
-        actions = np.asarray(_modes(training.policy, training.best, seen.astype(float)))
-        return actions if training.simulator.spaces.actions else np.clip(actions, -1.0, 1.0)
-
-    def see(training: Training) -> None:
-        clock.see(training.evaluator.memory.transitions, act)
-
-    clock.see(0, act)
-    proceed(training, transitions=budget, callback=see)
-    clock.see(training.evaluator.memory.transitions, act, last=True)
-    return clock.curve
-
-
-@eqx.filter_jit
-def _modes(policy: Any, w: Any, seen: Any) -> Any:
-    return jax.vmap(lambda one: policy.mode(w, one))(seen)
-
-
-def peer(name: str, options: Options, task: Task, budget: int, seed: int, clock: Clock) -> Curve:
-    """The curve of a learner of Stable-Baselines3 or sb3-contrib."""
-    import torch
-    from sb3_contrib import TRPO
-    from stable_baselines3 import PPO, SAC
-    from stable_baselines3.common.callbacks import BaseCallback
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-
-    torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
-    copies = 1 if name == "SAC" else COPIES
-    environment: Any = DummyVecEnv([lambda: make(task)] * copies)
-    normalized = options.get("normalize", False)
-    if normalized:
-        environment = VecNormalize(environment, gamma=DISCOUNT)
-
-    def act(seen: np.ndarray) -> np.ndarray:
-        seen = environment.normalize_obs(seen) if normalized else seen
-        return model.predict(seen, deterministic=True)[0]
-
-    class Watch(BaseCallback):
-        def _on_rollout_start(self) -> None:  # right after an update
-            clock.see(self.num_timesteps, act)
-
-        def _on_step(self) -> bool:
-            return True
-
-    learner = {"PPO": PPO, "TRPO": TRPO, "SAC": SAC}[name]
-    model = learner("MlpPolicy", environment, seed=seed, device="cpu", **_settings(name, options))
-    model.learn(budget, callback=Watch())
-    clock.see(model.num_timesteps, act, last=True)
-    return clock.curve
-
-
-def _settings(name: str, options: Options) -> Options:
-    own = {key: value for key, value in options.items() if key not in ("n_steps", "normalize")}
-    own |= {"gamma": DISCOUNT}
-    if name == "SAC":
-        return own | {"learning_starts": 400, "policy_kwargs": {"net_arch": [64, 64]}}
-    return own | {"n_steps": options["n_steps"] // COPIES}  # per copy; batches and epochs: default
-
-
-# Runs that are kept in files
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Runs learners unless the cache already has the run."""
-
-    cache: Path
-    progress: Progress
-
-    def run(self, task: Task, learner: str, seed: int, options: Options, budget: int) -> Curve:
-        """The curve of one run."""
-        file = self.cache / f"{_name(task, learner, seed, options, budget)}.json"
-        if not file.exists():
-            begin = time.perf_counter()
-            x, scores = self._measured(task, learner, seed, options, budget)
-            found = {
-                "learner": learner,
-                "environment": task.id,
-                "seed": seed,
-                "options": options,
-                "seconds": round(time.perf_counter() - begin, 1),
-                "x": x.tolist(),
-                "score": scores.tolist(),
-            }
-            self.cache.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(".part")
-            part.write_text(json.dumps(found))
-            part.replace(file)
-        found = json.loads(file.read_text())
-        return np.array(found["x"]), np.array(found["score"])
-
-    def _measured(
-        self, task: Task, learner: str, seed: int, options: Options, budget: int
-    ) -> Curve:
-        bar = self.progress.add_task(f"{task.title}, {learner}, seed {seed}", total=budget)
-        clock = Clock(task, lambda x: self.progress.update(bar, completed=x))
-        try:
-            if learner == OURS:
-                return ours(task, budget, seed, clock)
-            return peer(learner, options, task, budget, seed, clock)
-        finally:
-            self.progress.remove_task(bar)
-
-    def trials(
-        self, task: Task, learner: str, candidates: Sequence[Options], seeds: Sequence[int]
-    ) -> list[dict[str, Any]]:
-        """The candidates with their mean scores along the curve, best first."""
-        budget = min(task.tuning, task.transitions(learner))
-        tried = []
-        for options in candidates:
-            curves = [self.run(task, learner, seed, options, budget) for seed in seeds]
-            score = float(np.mean([held(c, ticks(task, budget)).mean() for c in curves]))
-            tried.append({"options": options, "score": score, "seeds": list(seeds)})
-        return sorted(tried, key=lambda one: -one["score"])
-
-    def tuned(self, task: Task, learner: Learner, swing_up: Task) -> list[dict[str, Any]]:
-        """The configurations tried for an environment; the first is the one to use."""
-        if len(learner.grid) < 2:
-            return [{"options": options} for options in learner.grid or ({},)]
-        if task == swing_up:
-            first = self.trials(task, learner.name, learner.grid, (0,))
-            finalists = [one["options"] for one in first[:2]]
-            return self.trials(task, learner.name, finalists, (0, 1, 2)) + first[2:]
-        winner = self.tuned(swing_up, learner, swing_up)[0]["options"]
-        return self.trials(task, learner.name, (winner, learner.default), (0, 1))
-
-
-def _name(task: Task, learner: str, seed: int, options: Options, budget: int) -> str:
-    how = {"clock": task.clock, "episodes": task.episodes, "discount": task.discount}
-    text = json.dumps([how, options, budget], sort_keys=True)
-    mark = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return f"{learner}-{task.id.rpartition('/')[2]}-{seed}-{mark}"
-
-
-def rows(tasks: Sequence[Task], learners: Sequence[Learner]) -> Iterator[tuple[Task, Learner]]:
-    """The pairs to run."""
-    for task in tasks:
-        for learner in learners:
-            if not learner.only or task.id in learner.only:
-                yield task, learner
-
-
-def measure(
-    tasks: Sequence[Task], learners: Sequence[Learner], swing_up: Task, cache: Path
-) -> dict[str, Any]:
-    """All results, by environment."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+        with Processes(workers, one_thread()) as executor:
+            found = JobFolder(folder).finished(jobs, executor, report, workers=workers)
     results: dict[str, Any] = {}
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
-        bench = Bench(cache, progress)
-        for task, learner in rows(tasks, learners):
-            tried = bench.tuned(task, learner, swing_up)
-            budget, options = task.transitions(learner.name), tried[0]["options"]
-            seeds = range(FIRST_SEED, FIRST_SEED + learner.seeds + task.more_seeds)
-            curves = [bench.run(task, learner.name, seed, options, budget) for seed in seeds]
-            entry = results.setdefault(
-                task.id, {"budget": task.budget, "goal": task.goal, "methods": {}}
-            )
-            found = summary(task, budget, curves)
-            if options:
-                found |= {"configuration": options, "tried": tried if len(tried) > 1 else []}
-            entry["methods"][learner.name] = found
+    for task, entry in pairs(study):
+        learner, budget = entry.learner.name, entry.budget or task.budget
+        curves = [found[one.name] for one in runs[task.id, learner]]
+        nothing = found[rest[task.id].name]["score"]
+        about = {"goal": task.goal, "reference": task.reference, "nothing": nothing}
+        place = results.setdefault(task.id, {**about, "learners": {}})
+        place["learners"][learner] = summary(task, budget, first, curves)
     return results
+
+
+def _seed(one: Job) -> int:
+    return int(one.arguments["seed"])
 
 
 def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--workers", type=int, default=1, help="processes that learn")
+    parser.add_argument("--first-seed", type=int, default=FRESH, help="below 30 for choosing")
+    parser.add_argument("--learners", nargs="+", help="names of learners; all by default")
+    parser.add_argument("--tasks", nargs="+", help="titles of tasks; all by default")
+    parser.add_argument("--seeds", type=int, help="runs per task and learner, at most its own")
     parser.add_argument("--quick", action="store_true", help="make a smoke run with one seed")
-    parser.add_argument("--cache", type=Path, default=Path("runs/peers"), help="folder for runs")
+    parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument("--runs", type=Path, default=Path("runs/peers"), help="folder for runs")
     parser.add_argument("--output", type=Path, help="folder for results.json and figures")
-    parser.add_argument("--learners", nargs="+", choices=[one.name for one in LEARNERS])
-    parser.add_argument("--environments", nargs="+", choices=[task.id for task in TASKS])
     return parser.parse_args()
+
+
+def wanted(study: Study, options: argparse.Namespace) -> Study:
+    """The part of the study that the command line asks for."""
+    tasks = [t for t in study.tasks if not options.tasks or t.title in options.tasks]
+    entries = [
+        replace(entry, seeds=min(entry.seeds, options.seeds or entry.seeds))
+        for entry in study.entries
+        if not options.learners or entry.learner.name in options.learners
+    ]
+    if not tasks or not entries:
+        raise SystemExit("peers.py: no such task or learner in this study")
+    part = replace(study, tasks=tuple(tasks), entries=tuple(entries))
+    return quick(part) if options.quick else part
 
 
 def main() -> None:
     """Measure, write and show."""
-    if not all(map(importlib.util.find_spec, ("torch", "stable_baselines3", "sb3_contrib"))):
+    options = parsed()
+    study = wanted(STUDIES[options.study], options)
+    theirs = any(not entry.learner.ours for entry in study.entries)
+    if theirs and not all(
+        map(importlib.util.find_spec, ("torch", "stable_baselines3", "sb3_contrib"))
+    ):
         print(HINT, file=sys.stderr)
         raise SystemExit(2)
-    options = parsed()
-    tasks = [t for t in TASKS if not options.environments or t.id in options.environments]
-    learners = [one for one in LEARNERS if not options.learners or one.name in options.learners]
-    swing_up = next(task for task in TASKS if task.id == SWING_UP)
-    if options.quick:
-        tasks, swing_up = [quick(task) for task in tasks], quick(swing_up)
-        learners = [replace(one, seeds=1) for one in learners]
-    results = measure(tasks, learners, swing_up, options.cache)
-    output = options.output or (options.cache if options.quick else Path("docs/results/peers"))
+    folder = options.runs / (f"{options.study}-quick" if options.quick else options.study)
+    results = measure(study, folder, options.workers, options.first_seed)
+    output = options.output or folder
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    draw(results, tasks, output)
+    draw(study, results, output)
     if options.json:
         print(json.dumps(results, indent=2))
     else:
-        show(results)
+        show(study, results)
 
 
 if __name__ == "__main__":

@@ -1,136 +1,241 @@
-"""The report of `peers.py` on its runs: summaries, tables and the figure."""
+"""The report of `peers.py` on its runs: summaries, tables and figures.
 
-from collections.abc import Sequence
+Intervals are 95 % bootstrap intervals over runs, drawn anew within each task (Agarwal et al. 2021,
+Deep reinforcement learning at the edge of the statistical precipice). Scores are made comparable
+over tasks by their reference: doing nothing is 0 and the reference 1; without a reference, the best
+run of any learner is 1.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers_tasks import LEARNERS, OURS, Task
+from peers_tasks import LEARNERS, Study, Task
 from rich.console import Console
+from scipy.stats import trim_mean
 
 from mdpnewton.report.figures import figure_style, new_figure
 from mdpnewton.report.tables import new_table
 
-Curve = tuple[np.ndarray, np.ndarray]  # transitions, scores
+Runs = Mapping[str, np.ndarray]  # scores of a learner's runs, by task
+
+DRAWS = 2_000
+CLOSE = 0.1  # of the span from doing nothing to the best run, for "close to the best"
 
 
-def ticks(task: Task, budget: int) -> np.ndarray:
-    return np.arange(0, budget + 1, task.clock)
-
-
-def held(curve: Curve, x: np.ndarray) -> np.ndarray:
-    """The scores at x, where each score holds until the next."""
-    at, scores = curve
-    return scores[np.searchsorted(at, x, side="right") - 1]
-
-
-def to_goal(curve: Curve, goal: float) -> int | None:
-    """The number of transitions after which the score first reached the goal."""
-    at, scores = curve
-    reached = np.flatnonzero(scores >= goal)
-    return int(at[reached[0]]) if reached.size else None
-
-
-def spread(values: np.ndarray) -> np.ndarray:
-    """Standard errors over the first axis."""
-    return values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0 * values[0]
-
-
-def summary(task: Task, budget: int, curves: Sequence[Curve]) -> dict[str, Any]:
-    """Curve, final score and transitions to the goal of one learner's seeds."""
-    x = ticks(task, budget)
-    along = np.array([held(curve, x) for curve in curves])
-    final = np.array([curve[1][-1] for curve in curves])
+def summary(
+    task: Task, budget: int, first: int, found: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What the runs of one learner on one task come to."""
+    x = np.arange(0, budget + 1, task.clock)
     return {
         "budget": budget,
-        "curve": {
-            "x": x.tolist(),
-            "mean": along.mean(axis=0).round(4).tolist(),
-            "stderr": spread(along).round(4).tolist(),
-        },
-        "final": {
-            "mean": round(float(final.mean()), 4),
-            "stderr": round(float(spread(final)), 4),
-            "runs": final.round(4).tolist(),
-        },
-        "transitions_to_goal": [to_goal(curve, task.goal) for curve in curves],
+        "seeds": [first, first + len(found) - 1],
+        "x": x.tolist(),
+        "curves": [_held(one, x).round(3).tolist() for one in found],
+        "final": [round(float(one["score"][-1]), 3) for one in found],
+        "to_goal": [_to_goal(one, task.goal) for one in found],
+        "cpu": round(float(np.median([1e4 * one["cpu"] / one["x"][-1] for one in found])), 2),
     }
 
 
-def median_to_goal(method: dict[str, Any]) -> float:
-    """The median over seeds; infinite if half of them never reached the goal."""
-    reached = [np.inf if x is None else x for x in method["transitions_to_goal"]]
-    return float(np.quantile(reached, 0.5, method="higher"))
+def _held(found: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+    """The scores at x, where each score holds until the next; the first one before it."""
+    at = np.searchsorted(found["x"], x, side="right") - 1
+    return np.asarray(found["score"])[np.maximum(at, 0)]
 
 
-def show(results: dict[str, Any]) -> None:
-    """Print one table per environment; `over ours` divides transitions to the goal by `train`'s."""
-    heads = ("seeds", "budget", "to goal, median", "reached", "final", "over ours")
-    for environment, entry in results.items():
-        table = new_table(f"{environment}, goal {entry['goal']:g}", "learner", *heads)
-        methods, digits = entry["methods"], 0 if abs(entry["goal"]) >= 100 else 1
-        own = median_to_goal(methods[OURS]) if OURS in methods else np.nan
-        for name, method in methods.items():
-            median, final = median_to_goal(method), method["final"]
-            reached = [x is not None for x in method["transitions_to_goal"]]
-            table.add_row(
-                name,
-                str(len(reached)),
-                f"{method['budget']:,}",
-                _transitions(median, method["budget"]),
-                f"{np.mean(reached):.0%}",
-                f"{final['mean']:.{digits}f} ± {final['stderr']:.{digits}f}",
-                _ratio(median, own, method["budget"]),
-            )
-        Console().print(table)
+def _to_goal(found: Mapping[str, Any], goal: float | None) -> int | None:
+    """The number of transitions after which the score first reached the goal."""
+    if goal is None:
+        return None
+    reached = np.flatnonzero(np.asarray(found["score"]) >= goal)
+    return int(found["x"][reached[0]]) if reached.size else None
 
 
-def _transitions(median: float, budget: int) -> str:
-    return f"{median:,.0f}" if np.isfinite(median) else f"> {budget:,}"
+# Numbers over runs and tasks
 
 
-def _ratio(median: float, own: float, budget: int) -> str:
-    if not np.isfinite(own) or own == 0:
-        return "-"
-    return f"{median / own:.1f}" if np.isfinite(median) else f"> {budget / own:.1f}"
+def interquartile_mean(scores: np.ndarray) -> float:
+    """The mean of the middle half."""
+    return float(trim_mean(scores, 0.25))
 
 
-def draw(results: dict[str, Any], tasks: Sequence[Task], folder: Path) -> None:
-    """Draw learning curves, one panel per environment: means and standard errors over seeds."""
+def interval(
+    statistic: Callable[[Sequence[Runs]], float], groups: Sequence[Runs]
+) -> tuple[float, float, float]:
+    """The statistic, and the ends of its 95 % interval over runs drawn anew within every task."""
+    generator = np.random.default_rng(0)
+
+    def again(runs: np.ndarray) -> np.ndarray:
+        return runs[generator.integers(len(runs), size=len(runs))]
+
+    drawn = [
+        statistic([{task: again(runs) for task, runs in group.items()} for group in groups])
+        for _ in range(DRAWS)
+    ]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return statistic(groups), float(low), float(high)
+
+
+def overall(groups: Sequence[Runs]) -> float:
+    """The interquartile mean over all tasks and runs of the first group."""
+    return interquartile_mean(np.concatenate(list(groups[0].values())))
+
+
+def improvement(groups: Sequence[Runs]) -> float:
+    """The probability that a run of the first group beats one of the second, over common tasks."""
+    one, other = groups
+    wins = []
+    for task in one.keys() & other.keys():
+        difference = one[task][:, None] - other[task]
+        wins.append((difference > 0).mean() + 0.5 * (difference == 0).mean())
+    return float(np.mean(wins))
+
+
+def gain(groups: Sequence[Runs]) -> float:
+    """The mean of the first group minus that of the second, in one task."""
+    (one,), (other,) = (group.values() for group in groups)
+    return float(one.mean() - other.mean())
+
+
+def comparable(results: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+    """The final scores by learner and task: 0 is doing nothing, 1 the reference."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for task, entry in results.items():
+        nothing, best = entry["nothing"], _reference(entry)
+        for learner, one in entry["learners"].items():
+            scores = (np.asarray(one["final"]) - nothing) / (best - nothing)
+            found.setdefault(learner, {})[task] = scores
+    return found
+
+
+def _reference(entry: Mapping[str, Any]) -> float:
+    if entry["reference"] is not None:
+        return float(entry["reference"])
+    return max(max(one["final"]) for one in entry["learners"].values())
+
+
+def close_to_the_best(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The share of each learner's runs that end close to the median of the best learner."""
+    finals = {name: np.asarray(one["final"]) for name, one in entry["learners"].items()}
+    best = max(float(np.median(runs)) for runs in finals.values())
+    span = max(float(runs.max()) for runs in finals.values()) - entry["nothing"]
+    return {name: float((runs >= best - CLOSE * span).mean()) for name, runs in finals.items()}
+
+
+# Tables
+
+
+def show(study: Study, results: Mapping[str, Any]) -> None:
+    """Print one table per task, and one over all of them.
+
+    "close" is the share of runs close to the best learner's median, "CPU s" the seconds of a core
+    per 10,000 transitions, and "ours more by" the difference of the means.
+    """
+    console = Console()
+    for task in study.tasks:
+        console.print(_task_table(task, results[task.id]))
+    scores = comparable(results)
+    mine = study.entries[0].learner.name
+    heads = ("middle half", "95 %", "ours better", "95 %")
+    table = new_table("all tasks", "learner", *heads)
+    for learner, runs in scores.items():
+        mean, low, high = interval(overall, [runs])
+        row = [f"{mean:.2f}", f"{low:.2f} to {high:.2f}", "", ""]
+        if learner != mine and mine in scores:
+            wins, low, high = interval(improvement, [scores[mine], runs])
+            row[2:] = [f"{wins:.0%}", f"{low:.0%} to {high:.0%}"]
+        table.add_row(learner, *row)
+    console.print(table)
+
+
+def _task_table(task: Task, entry: Mapping[str, Any]) -> Any:
+    goal = "" if task.goal is None else f", goal {task.goal:g}"
+    title = f"{task.title}, {task.budget:,} transitions{goal}, nothing {_told(entry['nothing'])}"
+    heads = ["runs", "median", "ours more by", "95 %", "close", "CPU s"]
+    table = new_table(title, "learner", *heads, *([] if task.goal is None else ["to goal"]))
+    close, learners = close_to_the_best(entry), entry["learners"]
+    mine = next(iter(learners))
+    for name, one in learners.items():
+        final = np.asarray(one["final"])
+        more, ends = "", ""
+        if name != mine:
+            groups = [{task.id: np.asarray(learners[which]["final"])} for which in (mine, name)]
+            middle, low, high = interval(gain, groups)
+            more, ends = _told(middle), f"{_told(low)} to {_told(high)}"
+        row = [str(len(final)), _told(float(np.median(final))), more, ends]
+        row += [f"{close[name]:.0%}", f"{one['cpu']:.1f}"]
+        table.add_row(name, *row, *([] if task.goal is None else [_goal(one)]))
+    return table
+
+
+def _told(score: float) -> str:
+    return f"{score:,.0f}" if abs(score) >= 100 else f"{score:.1f}"
+
+
+def _goal(one: Mapping[str, Any]) -> str:
+    """Median transitions to the goal, and in how many runs it was reached."""
+    reached = [np.inf if x is None else x for x in one["to_goal"]]
+    median = float(np.quantile(reached, 0.5, method="higher"))
+    number = f"{median:,.0f}" if np.isfinite(median) else f"> {one['budget']:,}"
+    return f"{number}, {np.isfinite(reached).sum()} of {len(reached)}"
+
+
+# Figures
+
+
+def draw(study: Study, results: Mapping[str, Any], folder: Path) -> None:
+    """Draw learning curves, a panel per task, and the profile of all final scores."""
+    colors = {learner.name: learner.color for learner in LEARNERS}
     with figure_style():
-        columns = min(len(tasks), 2 if len(tasks) == 4 else 3)
-        figure, axes = new_figure(-(-len(tasks) // columns), columns, squeeze=False)
-        panels, handles = axes.ravel(), {}
-        for axis, task in zip(panels, tasks, strict=False):
-            _panel(axis, task, results[task.id])
-            handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-        for axis in panels[len(tasks) :]:
+        panels = len(study.tasks) + 1
+        columns = 4 if panels > 6 else 3
+        rows = -(-panels // columns)
+        figure, axes = new_figure(rows, columns, squeeze=False)
+        spare = axes.ravel()[panels:]
+        for axis, task in zip(axes.ravel(), study.tasks, strict=False):
+            _panel(axis, task, results[task.id], colors)
+        _profile(axes.ravel()[panels - 1], comparable(results), colors)
+        for axis in spare:
             axis.axis("off")
-        order = sorted(handles, key="goal".__eq__)  # the goal comes last
+        handles: dict[str, Any] = {}
+        for axis in axes.ravel():
+            handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
         figure.legend(
-            [handles[name] for name in order],
-            order,
+            handles.values(),
+            handles.keys(),
             loc="outside lower center",
-            ncols=len(order),
+            ncols=min(len(handles), 6),
             fontsize=10,
         )
         for kind in ("png", "svg"):
             metadata = {"Date": None} if kind == "svg" else {}
-            figure.savefig(folder / f"peers.{kind}", dpi=130, metadata=metadata)
+            figure.savefig(folder / f"curves.{kind}", dpi=130, metadata=metadata)
 
 
-def _panel(axis: Any, task: Task, entry: dict[str, Any]) -> None:
-    colors = {learner.name: learner.color for learner in LEARNERS}
-    for name, method in entry["methods"].items():
-        x = np.array(method["curve"]["x"]) / 1000
-        mean, error = (np.array(method["curve"][key]) for key in ("mean", "stderr"))
-        axis.plot(x, mean, color=colors[name], label=name, zorder=3 if name == OURS else 2)
-        axis.fill_between(x, mean - error, mean + error, color=colors[name], alpha=0.2, lw=0)
-    axis.axhline(entry["goal"], color="0.4", ls="--", lw=1, label="goal")
-    axis.set(title=task.title, xlabel="transitions, thousands", ylabel=_score(task))
-    axis.set_ylim(bottom=task.floor)
+def _panel(axis: Any, task: Task, entry: Mapping[str, Any], colors: Mapping[str, str]) -> None:
+    """Medians over runs, and the middle half."""
+    for name, one in entry["learners"].items():
+        x, curves = np.asarray(one["x"]) / 1000, np.asarray(one["curves"])
+        low, middle, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
+        axis.plot(x, middle, color=colors[name], label=name)
+        axis.fill_between(x, low, high, color=colors[name], alpha=0.2, lw=0)
+    for level, style in ((task.goal, "--"), (entry["nothing"], ":")):
+        if level is not None:
+            label = "goal" if style == "--" else "doing nothing"
+            axis.axhline(level, color="0.4", ls=style, lw=1, label=label)
+    score = "return" if task.discount == 1.0 else f"return, discounted by {task.discount:g}"
+    axis.set(title=task.title, xlabel="transitions, thousands", ylabel=score)
     axis.set_xlim(left=0)
 
 
-def _score(task: Task) -> str:
-    return "return" if task.discount == 1.0 else f"return, discounted by {task.discount:g}"
+def _profile(axis: Any, scores: Mapping[str, Runs], colors: Mapping[str, str]) -> None:
+    """The share of runs above each level of the comparable score; the mean over tasks."""
+    levels = np.linspace(0, 1.2, 121)
+    for name, runs in scores.items():
+        share = np.mean([(one[:, None] > levels).mean(axis=0) for one in runs.values()], axis=0)
+        axis.plot(levels, share, color=colors[name])
+    axis.set(title="all tasks", xlabel="score / reference", ylabel="share of runs above")
+    axis.set_ylim(0, 1)

@@ -66,6 +66,7 @@ from .policies import (
     RadialBasis,
     RandomFourier,
     Reparametrized,
+    Squashed,
     Standardized,
     TabularSoftmax,
     check_policy,
@@ -153,6 +154,7 @@ __all__ = [
     "RadialBasis",
     "OneHot",
     "Reparametrized",
+    "Squashed",
     "PolicyCheck",
     "check_policy",
     # evaluation

@@ -298,6 +298,7 @@ WRONG = {
         lambda: mn.NetworkGaussian(NETWORK, [1.0], "no"),
         "True or False, got 'no'",
     ),
+    "Squashed(policy": (lambda: mn.Squashed(None), "needs a Policy"),
     "Reparametrized(policy": (lambda: mn.Reparametrized(MDP, np.eye(3)), "needs a Policy"),
     "Reparametrized(matrix": (
         lambda: mn.Reparametrized(TABLE, np.ones((6, 6))),

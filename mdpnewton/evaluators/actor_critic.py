@@ -64,6 +64,7 @@ class ActorCritic(Evaluator):
         discounted_occupancy: bool = True,
         unbiased_reuse: bool = False,
         capacity: int | None = None,
+        share: float = math.inf,
     ):
         call = "ActorCritic"
         self.critic = instance(call, "critic", critic, Critic, "pass `LinearCritic(features)`")
@@ -72,7 +73,9 @@ class ActorCritic(Evaluator):
         self.ratio_limit = number(call, "ratio_limit", ratio_limit, least=1, infinite=True)
         self.discounted_occupancy, self.unbiased_reuse = discounted_occupancy, unbiased_reuse
         self.here, self.returned_to = (float("nan"), 0.0), Visited(float("nan"), 0.0)
-        self.memory = Memory(simulator, episodes, least_transitions, reuse, capacity, owner=call)
+        self.memory = Memory(
+            simulator, episodes, least_transitions, reuse, capacity, share=share, owner=call
+        )
 
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w`, fit the critic to all batches, and weight their pairs."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import instance, refuse, whole
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.curvature import scores
 from mdpnewton.evaluation import State
 from mdpnewton.plain import entries, reals, sequence
@@ -19,6 +19,7 @@ from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
 USUAL = 9  # batches that tell how much returns usually differ
+FEW = 200  # transitions that a batch needs, however few have been played before it
 FIELDS = tuple(field.name for field in fields(Trajectories))
 
 
@@ -29,6 +30,8 @@ class Memory:
         simulator: Plays the episodes.
         episodes: Minimum number of episodes per batch.
         least_transitions: Minimum number of transitions per batch, see `played`.
+        share: Share of all transitions so far that is enough for a batch of two episodes, if it has
+            `FEW` of them: a short training has small batches then, and so steps enough.
         reuse: Number of batches per evaluation, including the newest.
         capacity: Number of rows to which the batches are padded, so that all evaluations have one
             shape and are compiled once. The oldest batches are dropped if there is no room. None
@@ -48,12 +51,14 @@ class Memory:
         reuse: int = 1,
         capacity: int | None = None,
         *,
+        share: float = math.inf,
         owner: str = "Memory",
     ):
         remedy = "pass one that plays, as `GymnasiumSimulator('CartPole-v1')`"
         self.simulator = instance(owner, "simulator", simulator, Simulator, remedy)
         self.episodes = whole(owner, "episodes", episodes, 1)
         self.least_transitions = whole(owner, "least_transitions", least_transitions)
+        self.share = number(owner, "share", share, above=0, infinite=True)
         self.reuse = whole(owner, "reuse", reuse, 1)
         self.capacity = None if capacity is None else whole(owner, "capacity", capacity, 1)
         self.owner = owner
@@ -63,7 +68,8 @@ class Memory:
 
     def play(self, key: PRNGKeyArray, policy: Any, w: PyTree, **options: Any) -> Trajectories:
         """Play a new batch and keep it."""
-        size = (self.episodes, self.least_transitions)
+        enough = max(FEW, self.share * self.transitions)
+        size = (self.episodes, self.least_transitions, enough)
         before = self.batches[-1] if self.batches else None
         return self.keep(played(self.simulator, key, policy, w, *size, before, **options))
 
@@ -156,10 +162,13 @@ def played(
     w: PyTree,
     episodes: int,
     least_transitions: int = 0,
+    enough: float = math.inf,
     before: Trajectories | None = None,
     **options: Any,
 ) -> Trajectories:
     """Play at least `episodes` episodes, and as many as `least_transitions` need.
+
+    From the second episode on, `enough` transitions are enough.
 
     They are played in rounds. A round has as many episodes as are sure to be needed if none is
     longer than the horizon, or than twice the longest so far; that number is a power of two,
@@ -172,18 +181,19 @@ def played(
         w: Its parameters.
         episodes: Minimum number of episodes.
         least_transitions: Minimum number of transitions.
+        enough: Minimum number of transitions of two or more episodes, if it is smaller.
         before: The batch before this one, which tells how long episodes are.
         options: Handed to `simulator.play`.
     """
     known = [] if before is None else [before]
     rounds: list[Trajectories] = []
-    number, missing = 0, least_transitions
-    while not rounds or missing > 0:
+    number, so_far, least = 0, 0, min(least_transitions, enough)
+    while not rounds or so_far < (least if number > 1 else least_transitions):
         longest = max((int(np.asarray(one.times).max()) + 1 for one in known), default=math.inf)
-        sure = int(missing // min(simulator.horizon, 2 * longest))
+        sure = int(max(least - so_far, 0) // min(simulator.horizon, 2 * longest))
         count = max(1 << (sure.bit_length() - 1) if sure else 1, 0 if rounds else episodes)
         rounds.append(simulator.play(key, policy, w, count, first=number, **options))
-        number, missing = number + count, missing - rounds[-1].transitions
+        number, so_far = number + count, so_far + rounds[-1].transitions
         known.append(rounds[-1])
     return concatenated(rounds) if len(rounds) > 1 else rounds[0]
 

@@ -21,11 +21,14 @@ class Job:
         name: The job's name in its run, also that of its file: letters, digits, ".", "_", "-".
         function: Where the function is: "package.module:name".
         arguments: What it is called with by keyword, as plain data that JSON can say.
+        version: Number that is raised when the same job gives other results; by default the one of
+            this library's numbers.
     """
 
     name: str
     function: str
     arguments: Mapping[str, Any]
+    version: int = RESULTS
 
     def __post_init__(self) -> None:
         if not self.name or not all(c.isascii() and (c.isalnum() or c in "._-") for c in self.name):
@@ -37,7 +40,7 @@ class Job:
     @property
     def digest(self) -> str:
         """SHA-256 of everything that decides the result."""
-        about = [RESULTS, self.function, self.arguments]
+        about = [self.version, self.function, self.arguments]
         text = json.dumps(about, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

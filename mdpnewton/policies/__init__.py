@@ -18,6 +18,7 @@ from mdpnewton.policies.network import NetworkCategorical, NetworkGaussian, mlp
 from mdpnewton.policies.noisy_gain import NoisyGain
 from mdpnewton.policies.product import Product
 from mdpnewton.policies.reparametrized import Reparametrized
+from mdpnewton.policies.squashed import Squashed
 
 __all__ = [
     "AffineGaussian",
@@ -39,6 +40,7 @@ __all__ = [
     "RadialBasis",
     "RandomFourier",
     "Reparametrized",
+    "Squashed",
     "Standardized",
     "TabularSoftmax",
     "check_policy",

@@ -73,12 +73,15 @@ class Spaces:
         return self.low is not None
 
     def unit(self) -> "Spaces":
-        """The same spaces with continuous actions in [-1, 1]."""
+        """The same spaces with continuous actions in [-1, 1], without an end where there is none."""
         if self.low is None:
             return self
         still = (self.still - self.middle()) / np.where(self.half_range() > 0, self.half_range(), 1)
-        ends = np.ones(self.action_size)
-        return Spaces(self.observation, None, -ends, ends, still=still)
+        low, high = (
+            np.where(np.isfinite(end), one, one * np.inf)
+            for end, one in ((self.low, -1.0), (self.high, 1.0))
+        )
+        return Spaces(self.observation, None, low, high, still=still)
 
     def half_range(self) -> np.ndarray:
         """Half of high minus low, or 1 where that is infinite."""

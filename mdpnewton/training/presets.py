@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from mdpnewton.checks import number, whole
+from mdpnewton.checks import flag, number, refuse, whole
 from mdpnewton.methods import Exploring, Method, MethodsOf, Settings, names
 from mdpnewton.policies import (
     Categorical,
@@ -21,6 +21,7 @@ from mdpnewton.policies import (
     Policy,
     Product,
     RandomFourier,
+    Squashed,
     Standardized,
     mlp,
 )
@@ -39,10 +40,14 @@ class Preset:
             `adapted`.
         episodes: Minimum number of episodes per batch.
         least_transitions: Minimum number of transitions per batch; by default from the horizon.
+        share: Share of all transitions so far that is enough for a batch of two episodes, if it has
+            200 transitions.
         reuse: Number of batches that are used at once, including the newest.
         exploration: First standard deviation of an action, in half-ranges of its bounds. It is
             learnt from then on.
         floor: Smallest standard deviation of an action.
+        squashed: Whether continuous actions are hyperbolic tangents of Gaussian ones, which never
+            leave their bounds, or clipped to them.
         patience: Share of their way that the standard deviations go in a step.
         features: Number of random Fourier features of the policy "rbf" and of the critic.
         width: Width of the features' kernel, as a multiple of the mean distance between two
@@ -65,9 +70,11 @@ class Preset:
     discount: float | None = None
     episodes: int = 1
     least_transitions: int | None = None
+    share: float = 0.1
     reuse: int = 4
     exploration: float = 0.5
     floor: float = 0.05
+    squashed: bool = False
     patience: float = 0.3
     features: int = 200
     width: float | None = None
@@ -94,9 +101,11 @@ class Preset:
             number("Preset", "discount", self.discount, least=0, most=1)
         for name in ("limit", "divergence"):
             number("Preset", name, getattr(self, name), above=0)
+        number("Preset", "share", self.share, above=0, infinite=True)
         if self.width is not None:
             number("Preset", "width", self.width, above=0)
         number("Preset", "floor", self.floor, least=0)
+        flag("Preset", "squashed", self.squashed)
         number("Preset", "exploration", self.exploration, above=self.floor)
         for name in ("ridge", "margin", "damping"):
             number("Preset", name, getattr(self, name), least=0)
@@ -145,6 +154,10 @@ def policy_of(
     seed: int = 0,
 ) -> Policy:
     """A policy of the given kind for the spaces; actions are in units of their half-range."""
+    if preset.squashed and spaces.low is not None:
+        if not np.isfinite([spaces.low, spaces.high]).all():
+            refuse("Preset", "squashed", "needs actions with finite bounds")
+        return Squashed(policy_of(kind, spaces, features, replace(preset, squashed=False), seed))
     if spaces.choices is not None:
         together = Spaces(spaces.observation, sum(spaces.choices))
         inside = policy_of(kind, together, features, preset, seed)
@@ -176,7 +189,8 @@ def blind_policy(spaces: Spaces, preset: Preset) -> tuple[Policy, PyTree]:
 def first_parameters(policy: Policy, preset: Preset) -> PyTree:
     """The parameters that training starts from: all actions alike, or mean zero and sigma given."""
     w = policy.initial_parameters()
-    if isinstance(policy, Gaussian):
+    inside = policy.policy if isinstance(policy, Squashed) else policy
+    if isinstance(inside, Gaussian):
         above = math.log(preset.exploration - preset.floor)
         w = {**w, "scale": jnp.full_like(w["scale"], above)}
     return w

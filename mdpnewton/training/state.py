@@ -242,6 +242,7 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
         episodes=preset.episodes,
         least_transitions=least,
         reuse=preset.reuse,
+        share=preset.share,
         capacity=preset.reuse * least + simulator.horizon,
         trace=preset.trace,
         ratio_limit=preset.ratio_limit,

@@ -143,12 +143,17 @@ def proceed(
 
 
 def finished(training: Training, transitions: int | None, iterations: int | None) -> bool:
-    """Whether a limit is reached; some of the transitions are for the choice of the policy."""
-    done = training.evaluator.memory.transitions + to_choose_with(training, transitions)
-    return bool(
-        (transitions is not None and done >= transitions)
-        or (iterations is not None and training.iteration >= iterations)
-    )
+    """Whether a limit is reached, or another batch as long as the newest one would exceed it.
+
+    Some of the transitions are for the choice of the policy.
+    """
+    if iterations is not None and training.iteration >= iterations:
+        return True
+    if transitions is None:
+        return False
+    memory = training.evaluator.memory
+    more = memory.batches[-1].transitions if training.history else 1
+    return memory.transitions + to_choose_with(training, transitions) + more > transitions
 
 
 def _search(
