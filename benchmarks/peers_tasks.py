@@ -116,9 +116,7 @@ MUJOCO = tuple(
 LOCOMOTION = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5")
 POINT_MASS = Task("choosing_tasks:PointMass-v0", 10_000, goal=-12.0, episodes=20)
 GOALS = (
-    Task(
-        "mdpnewton/CartPoleSwingUp-v0", 25_000, goal=45.0, clock=400, episodes=20, discount=0.99
-    ),
+    Task("mdpnewton/CartPoleSwingUp-v0", 25_000, goal=45.0, clock=400, episodes=20, discount=0.99),
     Task("mdpnewton/Navigation-v0", 30_000, goal=48.0),
     Task("Pendulum-v1", 20_000, goal=-200.0, episodes=20),
     Task("InvertedPendulum-v5", 20_000, goal=950.0),

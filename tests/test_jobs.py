@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from mdpnewton.files.folder import write_whole
 from mdpnewton.files.lock import locked
 from mdpnewton.jobs import Here, Job, JobFolder, Processes, gathered
+from mdpnewton.version import RESULTS
 
 MODULE = "job_functions"
 
@@ -55,11 +57,10 @@ def test_the_digest_covers_all_that_decides():
     assert len({job.digest for job in [base, *others]}) == 4
 
 
-def test_the_digest_changes_with_the_version_of_the_results(monkeypatch):
+def test_the_digest_changes_with_the_version_of_the_results():
     job = squares(1)[0]
-    before = job.digest
-    monkeypatch.setattr("mdpnewton.jobs.job.RESULTS", 999)
-    assert job.digest != before
+    assert job.version == RESULTS
+    assert replace(job, version=999).digest != job.digest
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../a", "a b", "ä"])

@@ -1,6 +1,7 @@
 """What the preset of training is made of, each part against what it promises."""
 
 import math
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -61,8 +62,31 @@ def test_a_round_has_as_many_episodes_as_are_sure_to_be_needed():
     assert short.calls == [(0, 1), (1, 4), (5, 2), (7, 1), (8, 1), (9, 1)]
     assert batch.transitions == 100
     short.calls.clear()
-    played(short, KEY, None, None, 1, 100, batch)
+    played(short, KEY, None, None, 1, 100, before=batch)
     assert short.calls[0] == (0, 4)
+
+
+def test_two_episodes_with_enough_transitions_are_a_batch():
+    long = Lengths(lambda n: 50, horizon=50)
+    assert played(long, KEY, None, None, 1, 400, 120).transitions == 150
+    assert played(long, KEY, None, None, 1, 400, 30).transitions == 100
+    assert played(long, KEY, None, None, 1, 40, 30).transitions == 50
+
+
+def test_batches_grow_with_what_has_been_played_and_with_steps_that_failed():
+    memory = Memory(Lengths(lambda n: 10, 10), 1, 1000, share=0.1)
+    sizes = []
+    for _ in range(60):
+        sizes.append(memory.play(KEY, None, None).transitions)
+    assert sizes[0] == 200  # however few have been played
+    assert sizes[-1] == 1000  # the full size
+    assert all(low <= high for low, high in pairwise(sizes))
+    for size, so_far in zip(sizes, np.cumsum([0, *sizes]), strict=False):
+        assert size <= max(210, so_far / 10 + 10)
+    memory.doubt()
+    assert memory.few == 300
+    restored = Memory(memory.simulator, 1, 1000, share=0.1).restored(memory.state())
+    assert restored.few == 300
 
 
 @pytest.mark.parametrize("least", [1, 57, 400])

@@ -312,7 +312,7 @@ def test_damaged_and_foreign_files_of_a_run_get_one_line(tmp_path, capsys):
 def test_the_presets_numbers_are_documented():
     page = (Path(__file__).parents[1] / "docs" / "train.md").read_text()
     for name, value in vars(PRACTICAL).items():
-        shown = "from the" if value is None else f"{value:g}"
+        shown = {None: "from the", False: "no"}.get(value) or f"{value:g}"
         assert f"`{name}` | {shown}" in page, name
 
 

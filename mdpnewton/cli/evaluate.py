@@ -61,6 +61,8 @@ def _animate(training: Any, seed: int, path: Path) -> None:
     from mdpnewton.simulators import GymnasiumSimulator
 
     stage = GymnasiumSimulator(environment_id(training.environment), unit_actions=True)
+    if training.preset.deadline:
+        stage = stage.until(training.preset.deadline)
     how = (training.policy, training.played, training.playing.greedy)
     frames = stage.frames(jax.random.key(seed), *how)
     save_animation(path, frames)

@@ -35,6 +35,8 @@ class Options:
             `sampled`, or with `--policy mlp` for `network`.
         policy: Kind of the policy: linear in the observations, linear in random features of
             them, or a network.
+        actions: What keeps continuous actions within their bounds: they are clipped, or hyperbolic
+            tangents of Gaussian ones.
         iterations: Stop after so many iterations.
         transitions: Stop when so many transitions have been played (default: 25000).
         seed: Random seed.
@@ -48,6 +50,7 @@ class Options:
     environment: str = flag(positional=True, metavar="ENV")
     method: str = flag("second_gauss_newton", known=partial(method_names, "sampled", "network"))
     policy: Literal["linear", "rbf", "mlp"] = "rbf"
+    actions: Literal["clipped", "squashed"] = "clipped"
     iterations: int | None = flag(None, least=1)
     transitions: int | None = flag(None, least=1)
     seed: int = flag(0, least=0)
@@ -70,6 +73,7 @@ def _plan(options: Options, folder: Path) -> Plan:
         "environment": options.environment,
         "method": options.method,
         "policy": options.policy,
+        "actions": options.actions,
         "seed": options.seed,
         "version": __version__,
         MARK: RESULTS,
@@ -132,6 +136,7 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
 
     from mdpnewton.environments.check import warnings_of
     from mdpnewton.files.states import load_newest
+    from mdpnewton.training.presets import Preset
     from mdpnewton.training.state import Training
     from mdpnewton.training.train import begin
 
@@ -146,6 +151,7 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
         simulator,
         options.policy,
         options.seed,
+        Preset(squashed=options.actions == "squashed"),
         method=options.method,
         environment=options.environment,
     )
@@ -171,6 +177,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         "environment": options.environment,
         "method": options.method,
         "policy": options.policy,
+        "actions": options.actions,
         "seed": options.seed,
         "version": __version__,
         "transitions": training.transitions,

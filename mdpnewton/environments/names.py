@@ -3,7 +3,13 @@
 from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.environments import IDS
-from mdpnewton.simulators import CompiledSimulator, GymnasiumSimulator, Simulator, UnitActions
+from mdpnewton.simulators import (
+    CompiledSimulator,
+    GymnasiumSimulator,
+    Simulator,
+    Timed,
+    UnitActions,
+)
 
 DOMAINS = {"cartpole": CartPole, "navigation": Navigation}
 
@@ -18,7 +24,8 @@ def simulator_of(environment: str | Simulator) -> Simulator:
         if environment not in DOMAINS:
             return GymnasiumSimulator(environment, unit_actions=True)
         environment = DOMAINS[environment]()
-    if isinstance(environment, CompiledSimulator) and not isinstance(environment, UnitActions):
+    ready = isinstance(environment, UnitActions | Timed)
+    if isinstance(environment, CompiledSimulator) and not ready:
         return UnitActions(environment)
     return environment
 

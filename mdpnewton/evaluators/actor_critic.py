@@ -91,6 +91,7 @@ class ActorCritic(Evaluator):
         were played there: the first may have been a lucky draw, against which every other policy
         would look bad.
         """
+        self.memory.doubt()
         seen, before = self.returned_to, (known.objective, known.objective_error)
         if before != seen[:2]:
             seen = Visited(*before)

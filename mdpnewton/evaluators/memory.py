@@ -19,7 +19,7 @@ from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
 USUAL = 9  # batches that tell how much returns usually differ
-FEW = 200  # transitions that a batch needs, however few have been played before it
+FEW, GROWTH = 200, 1.5  # transitions that a batch needs at first, and how that number grows
 FIELDS = tuple(field.name for field in fields(Trajectories))
 
 
@@ -31,7 +31,7 @@ class Memory:
         episodes: Minimum number of episodes per batch.
         least_transitions: Minimum number of transitions per batch, see `played`.
         share: Share of all transitions so far that is enough for a batch of two episodes, if it has
-            `FEW` of them: a short training has small batches then, and so steps enough.
+            `few` of them: a short training has small batches then, and so steps enough.
         reuse: Number of batches per evaluation, including the newest.
         capacity: Number of rows to which the batches are padded, so that all evaluations have one
             shape and are compiled once. The oldest batches are dropped if there is no room. None
@@ -41,6 +41,8 @@ class Memory:
         transitions: Number of transitions played so far.
         judgements: Mean return of the last batches and how much their episodes differ, see
             `judged`.
+        few: Number of transitions that a batch needs, however few have been played before it. It
+            grows with every step that was undone, see `doubt`.
     """
 
     def __init__(
@@ -65,10 +67,11 @@ class Memory:
         self.batches: list[Trajectories] = []
         self.transitions = 0
         self.judgements: list[tuple[float, float]] = []
+        self.few = float(FEW)
 
     def play(self, key: PRNGKeyArray, policy: Any, w: PyTree, **options: Any) -> Trajectories:
         """Play a new batch and keep it."""
-        enough = max(FEW, self.share * self.transitions)
+        enough = max(self.few, self.share * self.transitions)
         size = (self.episodes, self.least_transitions, enough)
         before = self.batches[-1] if self.batches else None
         return self.keep(played(self.simulator, key, policy, w, *size, before, **options))
@@ -83,6 +86,10 @@ class Memory:
             if self._rows() > self.capacity:
                 self.capacity = 2 * self._rows()
         return batch
+
+    def doubt(self) -> None:
+        """Let batches be longer from now on: a step failed, so that there was too much noise."""
+        self.few *= GROWTH
 
     def all(self) -> Trajectories:
         """All stored batches, joined into one."""
@@ -121,13 +128,14 @@ class Memory:
             "transitions": self.transitions,
             "capacity": self.capacity,
             "judgements": [list(one) for one in self.judgements],
+            "few": self.few,
         }
 
     def restored(self, state: State) -> "Memory":
         """Return a copy of this memory with the batches and the count of a saved state."""
         call = f"{self.owner}.restored"
-        batches, transitions, capacity, judgements = entries(
-            call, state, "batches", "transitions", "capacity", "judgements"
+        batches, transitions, capacity, judgements, few = entries(
+            call, state, "batches", "transitions", "capacity", "judgements", "few"
         )
         found = copy(self)
         found.capacity = None if capacity is None else whole(call, "capacity", capacity, 1)
@@ -136,6 +144,7 @@ class Memory:
             mean, spread = reals(call, "judgements", pair, 2)
             found.judgements.append((mean, spread))
         found.transitions = whole(call, "transitions", transitions)
+        (found.few,) = reals(call, "few", [few], 1)
         found.batches = [_batch(call, batch) for batch in sequence(call, "batches", batches)]
         if len(found.batches) > self.reuse:
             refuse(call, "batches", f"has {len(batches)}, more than `reuse={self.reuse}` keeps")

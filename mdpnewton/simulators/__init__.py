@@ -5,6 +5,7 @@ from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions
 from mdpnewton.simulators.distributed import Distributed
 from mdpnewton.simulators.finite import FiniteSimulator
 from mdpnewton.simulators.gymnasium import GymnasiumSimulator
+from mdpnewton.simulators.timed import Timed, timed, with_time
 from mdpnewton.simulators.trajectories import Trajectories
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "SimulationError",
     "Simulator",
     "Spaces",
+    "Timed",
     "Trajectories",
     "UnitActions",
+    "timed",
+    "with_time",
 ]

@@ -1,6 +1,6 @@
 """What every simulator offers: spaces, a horizon, and episodes played with a policy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -73,15 +73,18 @@ class Spaces:
         return self.low is not None
 
     def unit(self) -> "Spaces":
-        """The same spaces with continuous actions in [-1, 1], without an end where there is none."""
+        """The same spaces with continuous actions in [-1, 1]; ends that are infinite stay so."""
         if self.low is None:
             return self
         still = (self.still - self.middle()) / np.where(self.half_range() > 0, self.half_range(), 1)
-        low, high = (
-            np.where(np.isfinite(end), one, one * np.inf)
-            for end, one in ((self.low, -1.0), (self.high, 1.0))
-        )
+        assert self.high is not None
+        low = np.where(np.isfinite(self.low), -1.0, -np.inf)
+        high = np.where(np.isfinite(self.high), 1.0, np.inf)
         return Spaces(self.observation, None, low, high, still=still)
+
+    def timed(self) -> "Spaces":
+        """The same spaces with the time as one more observation."""
+        return replace(self, observation=self.observation + 1)
 
     def half_range(self) -> np.ndarray:
         """Half of high minus low, or 1 where that is infinite."""

@@ -152,7 +152,7 @@ def _check_finite(
     """Name the simulator, the step and the episode where the first number is not finite."""
     if traced(played.rewards):
         return
-    while isinstance(simulator, UnitActions):
+    while hasattr(simulator, "simulator"):
         simulator = simulator.simulator
     parts = [("a reward", played.rewards)]
     parts += [("an observation", leaf) for leaf in jax.tree.leaves(played.observations)]

@@ -55,6 +55,9 @@ class Interface:
         whole: Whether continuous actions are rounded, because the box is one of integers.
         unit_actions: Whether -1 and 1 stand for the ends of the box.
         flatten: Makes a vector of an observation.
+        deadline: Usual length of an episode, as which the policy is told the time: it is the last
+            entry of an observation, from 0 to 1. To be cut off then is to terminate. None if the
+            time is not told.
     """
 
     name: str
@@ -63,15 +66,18 @@ class Interface:
     whole: bool
     unit_actions: bool
     flatten: Callable[[Any], np.ndarray]
+    deadline: int | None = None
 
     @classmethod
-    def of(cls, name: str, environment: Any, unit_actions: bool) -> "Interface":
+    def of(
+        cls, name: str, environment: Any, unit_actions: bool, deadline: int | None = None
+    ) -> "Interface":
         """The interface of an environment; spaces that are not supported raise `ValueError`."""
         flatten = _flattener(name, environment.observation_space)
         spaces, least = _spaces(name, environment)
         kind = getattr(environment.action_space, "dtype", None)
         whole = spaces.low is not None and np.issubdtype(kind, np.integer)
-        return cls(name, spaces, least, whole, unit_actions, flatten)
+        return cls(name, spaces, least, whole, unit_actions, flatten, deadline)
 
     @cached_property
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
@@ -107,7 +113,7 @@ class Episode:
         found = self._guarded(lambda: environment.reset(seed=seed))
         if not isinstance(found, tuple) or len(found) != 2:
             self._fail(f"returned {told(found)} from reset, which is no pair (observation, info)")
-        self.seen = self._checked(found[0])
+        self.seen = self._checked(found[0], 0)
 
     def step(self, action: np.ndarray | np.integer, log_prob: float, *, last: bool) -> None:
         """Take one step; `last` cuts the episode off after it."""
@@ -118,9 +124,11 @@ class Episode:
             wanted = "(observation, reward, terminated, truncated, info)"
             self._fail(f"returned {count} in step {len(self.rows)}, not {wanted}")
         observation, given, ended, cut, _ = found
-        after, reward = self._checked(observation), self._reward(given)
+        time = len(self.rows) + 1
+        after, reward = self._checked(observation, time), self._reward(given)
         terminated, truncated = self._guarded(lambda: (bool(ended), bool(cut)))
         self.over = terminated or truncated or last
+        terminated = terminated or (self.over and time >= (self.interface.deadline or math.inf))
         row = (self.seen, action, reward, after, terminated, self.over, log_prob)
         self.rows.append(row)
         self.seen = after
@@ -137,7 +145,7 @@ class Episode:
             self._fail(f"returned the reward {reward} in step {len(self.rows)}")
         return reward
 
-    def _checked(self, observation: Any) -> np.ndarray:
+    def _checked(self, observation: Any, time: int) -> np.ndarray:
         where, size = f"in step {len(self.rows)}", self.interface.spaces.observation
         try:
             seen = self.interface.flatten(observation)
@@ -148,7 +156,8 @@ class Episode:
             self._fail(f"returned an observation of shape {shape} {where}, its space has {size}")
         if not np.isfinite(seen).all():
             self._fail(f"returned an observation with NaN or infinite entries {where}")
-        return seen
+        deadline = self.interface.deadline
+        return seen if deadline is None else np.append(seen, time / deadline)
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
         try:

@@ -32,6 +32,8 @@ class GymnasiumSimulator:
             `Policy.actor`. It changes the last bits at most.
         unit_actions: Whether -1 and 1 in the policy's actions stand for the ends of the box. In a
             box with one end, -1 or 1 stands for that end, and a unit is 1.
+        deadline: Usual length of an episode, if the policy is told the time: its last observation
+            then goes from 0 to 1, and to be cut off at the deadline is to terminate. None if not.
         interface: How to talk to a copy of the environment.
         make: Function that makes another copy.
     """
@@ -42,21 +44,25 @@ class GymnasiumSimulator:
         copies: int = 4,
         horizon: int | None = None,
         unit_actions: bool = False,
+        deadline: int | None = None,
     ):
         call, remedy = "GymnasiumSimulator", "pass an id, as 'CartPole-v1', or a function"
         instance(call, "make", make, str | Callable, remedy)
         self.copies = whole(call, "copies", copies, 1)
         self.unit_actions = flag(call, "unit_actions", unit_actions)
-        if horizon is not None:
-            whole(call, "horizon", horizon, 1)
+        for which, steps in (("horizon", horizon), ("deadline", deadline)):
+            if steps is not None:
+                whole(call, which, steps, 1)
+        self.deadline = deadline
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
         self._given = make
         self.make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
         self._environments = [self.make()]
         first = self._environments[0]
-        self.interface = Interface.of(self.name, first, self.unit_actions)
+        self.interface = Interface.of(self.name, first, self.unit_actions, deadline)
         own = self.interface.spaces
-        self.spaces = own.unit() if unit_actions else own
+        own = own.unit() if unit_actions else own
+        self.spaces = own if deadline is None else own.timed()
         limit = getattr(first.spec, "max_episode_steps", None)
         self.horizon = horizon or limit or UNLIMITED
 
@@ -153,9 +159,16 @@ class GymnasiumSimulator:
         for environment in self._environments:
             environment.close()
 
+    def until(self, deadline: int) -> "GymnasiumSimulator":
+        """This simulator with a deadline, so that the policy is told the time."""
+        return GymnasiumSimulator(
+            self._given, self.copies, self.horizon, self.unit_actions, deadline
+        )
+
     def recipe(self) -> tuple[Callable[..., "GymnasiumSimulator"], tuple[Any, ...]]:
         """A function and its arguments that build this simulator anew, as in another process."""
-        return GymnasiumSimulator, (self._given, self.copies, self.horizon, self.unit_actions)
+        how = (self.copies, self.horizon, self.unit_actions, self.deadline)
+        return GymnasiumSimulator, (self._given, *how)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.recipe()

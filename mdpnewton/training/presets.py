@@ -38,6 +38,8 @@ class Preset:
     Attributes:
         discount: Discount factor gamma of values and advantages; by default from the horizon, see
             `adapted`.
+        deadline: Length of every episode, if policy and critic are told the time; 0 if they are
+            not. By default it is found from the first batch, see `deadline_of`.
         episodes: Minimum number of episodes per batch.
         least_transitions: Minimum number of transitions per batch; by default from the horizon.
         share: Share of all transitions so far that is enough for a batch of two episodes, if it has
@@ -68,6 +70,7 @@ class Preset:
     """
 
     discount: float | None = None
+    deadline: int | None = None
     episodes: int = 1
     least_transitions: int | None = None
     share: float = 0.1
@@ -97,6 +100,8 @@ class Preset:
             whole("Preset", "least_transitions", self.least_transitions)
         for name in ("trace", "critic_trace", "patience"):
             number("Preset", name, getattr(self, name), least=0, most=1)
+        if self.deadline is not None:
+            whole("Preset", "deadline", self.deadline)
         if self.discount is not None:
             number("Preset", "discount", self.discount, least=0, most=1)
         for name in ("limit", "divergence"):
@@ -154,8 +159,8 @@ def policy_of(
     seed: int = 0,
 ) -> Policy:
     """A policy of the given kind for the spaces; actions are in units of their half-range."""
-    if preset.squashed and spaces.low is not None:
-        if not np.isfinite([spaces.low, spaces.high]).all():
+    if preset.squashed and spaces.low is not None and spaces.high is not None:
+        if not (np.isfinite(spaces.low) & np.isfinite(spaces.high)).all():
             refuse("Preset", "squashed", "needs actions with finite bounds")
         return Squashed(policy_of(kind, spaces, features, replace(preset, squashed=False), seed))
     if spaces.choices is not None:

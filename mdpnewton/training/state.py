@@ -15,7 +15,7 @@ from mdpnewton.evaluators import ActorCritic, LinearCritic
 from mdpnewton.loop import Record
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy, RandomFourier, Standardized
-from mdpnewton.simulators import Simulator
+from mdpnewton.simulators import Simulator, timed
 from mdpnewton.simulators.environment import OURS, module_of
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.training.presets import PolicyKind, Preset, policy_of, training_methods
@@ -211,7 +211,8 @@ class Training:
             )
         simulator = simulator_of(name if simulator is None else simulator)
         try:
-            return _rebuilt(call, simulator, parts)
+            deadline = Preset(**parts["preset"]).deadline
+            return _rebuilt(call, timed(simulator, deadline) if deadline else simulator, parts)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the saved training does not fit the environment {name!r} as it is now "

@@ -15,10 +15,11 @@ from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
 from mdpnewton.policies import RandomFourier, Standardized
-from mdpnewton.simulators import Simulator
+from mdpnewton.simulators import Simulator, timed, with_time
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.steps import TrustedStep
 from mdpnewton.training.choice import choose, diverged, go_back, to_choose_with
+from mdpnewton.training.deadline import common_length, deadline_of
 from mdpnewton.training.presets import (
     LEAST,
     PRACTICAL,
@@ -97,8 +98,12 @@ def begin(
     key = jax.random.key(whole("train", "seed", seed, most=2**63 - 1))
     look, draw = jax.random.split(jax.random.fold_in(key, 1))
     batch = played(simulator, look, *blind_policy(simulator.spaces, preset), *_first(preset))
+    deadline = deadline_of(batch) if preset.deadline is None else preset.deadline
+    if deadline:
+        simulator, batch = timed(simulator, deadline), with_time(batch, deadline)
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
-    preset = preset.adapted(_horizon(simulator, batch), seen.shape[1])
+    adapted = preset.adapted(_horizon(simulator, batch), seen.shape[1])
+    preset = replace(adapted, deadline=deadline)
     standardized = Standardized.of(seen, preset.limit)
     width = (preset.width or 1.0) * _distance(standardized, seen)
     features = RandomFourier.drawn(draw, standardized, preset.features, width)
@@ -228,8 +233,7 @@ def _first(preset: Preset) -> tuple[int, int]:
 
 def _horizon(simulator: Simulator, batch: Trajectories) -> int:
     """The length of episodes if all of the batch have the same, otherwise their limit."""
-    lengths = {int(time) + 1 for time in batch.times[batch.ends & batch.valid]}
-    return lengths.pop() if len(lengths) == 1 else simulator.horizon
+    return common_length(batch) or simulator.horizon
 
 
 def _check_limits(transitions: Any, iterations: Any) -> None:
