@@ -1,0 +1,81 @@
+"""The comparison with peers: who runs where, and the numbers over runs and tasks."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import peers
+    import peers_report
+    import peers_tasks
+
+    yield peers, peers_report, peers_tasks
+    for name in ("peers", "peers_report", "peers_tasks"):
+        sys.modules.pop(name, None)
+
+
+def test_every_run_has_a_name_of_its_own_and_options_that_are_data(parts):
+    peers, _, tasks = parts
+    for study in tasks.STUDIES.values():
+        jobs = [peers.job(task, entry, 1000) for task, entry in peers.pairs(study)]
+        jobs += [peers.at_rest(task) for task in study.tasks]
+        assert len({job.name for job in jobs}) == len(jobs)
+        assert len({job.digest for job in jobs}) == len(jobs)  # which JSON must be able to say
+    known = {task.id for study in tasks.STUDIES.values() for task in study.tasks}
+    for options in tasks.ZOO.values():
+        assert options.keys() <= known
+
+
+def test_the_interquartile_mean_and_its_interval(parts):
+    _, report, _ = parts
+    scores = np.array([100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -100.0])
+    assert report.interquartile_mean(scores) == np.sort(scores)[2:6].mean()
+    draws = np.random.default_rng(0)
+    runs = {"a": draws.normal(0, 1, 40), "b": draws.normal(0, 1, 40)}
+    mean, low, high = report.interval(report.overall, [runs])
+    assert low < mean < high
+    assert 0.2 < high - low < 0.8  # about 2 * 1.96 * 1.2 / sqrt(80) for this estimate
+    assert report.interval(report.overall, [runs]) == (mean, low, high)
+
+
+def test_the_probability_of_improvement_counts_ties_half_and_common_tasks_only(parts):
+    _, report, _ = parts
+    one = {"a": np.array([1.0, 2.0]), "b": np.array([0.0])}
+    other = {"a": np.array([1.0, 3.0]), "c": np.array([9.0])}
+    assert report.improvement([one, other]) == (0.5 + 0 + 1 + 0) / 4
+
+
+def test_scores_are_comparable_and_close_to_the_best_is_what_it_says(parts):
+    _, report, tasks = parts
+    runs = [{"x": [0, 500, 1100], "score": [0.0, 5.0, final], "cpu": 2.2} for final in (8.0, 10.0)]
+    task = tasks.Task("a:B-v0", 1000, goal=5.0, clock=250)
+    ours = report.summary(task, 1000, 7, runs)
+    assert ours["curves"][0] == [0.0, 0.0, 5.0, 5.0, 5.0]
+    assert (ours["final"], ours["to_goal"], ours["cpu"]) == ([8.0, 10.0], [500, 500], 20.0)
+    theirs = {**ours, "final": [1.0, 2.0], "to_goal": [None, None]}
+    entry = {"nothing": -10.0, "reference": None, "learners": {"ours": ours, "theirs": theirs}}
+    found = report.comparable({task.id: entry})
+    np.testing.assert_allclose(found["ours"][task.id], [0.9, 1.0])
+    assert report.close_to_the_best(entry) == {"ours": 1.0, "theirs": 0.0}
+    entry["reference"] = 0.0
+    np.testing.assert_allclose(report.comparable({task.id: entry})["theirs"][task.id], [1.1, 1.2])
+
+
+def test_the_small_tasks_can_be_played(parts, monkeypatch):
+    _, _, tasks = parts
+    import gymnasium
+
+    for study in ("choosing",):
+        for task in tasks.STUDIES[study].tasks:
+            environment = gymnasium.make(task.id)
+            seen, _ = environment.reset(seed=0)
+            assert environment.observation_space.contains(seen)
+            after = [environment.step(environment.action_space.sample()) for _ in range(3)]
+            assert all(np.isfinite(reward) for _, reward, *_ in after)
