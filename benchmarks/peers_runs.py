@@ -172,5 +172,5 @@ def nothing(task: dict[str, Any]) -> dict[str, Any]:
     if isinstance(space, gymnasium.spaces.Box):
         still = np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
         return {"score": judge.score(lambda seen: np.array([still] * len(seen)))}
-    generator = np.random.default_rng(EVALUATION_SEED)
-    return {"score": judge.score(lambda seen: generator.integers(space.n, size=len(seen)))}
+    space.seed(EVALUATION_SEED)
+    return {"score": judge.score(lambda seen: np.array([space.sample() for _ in seen]))}

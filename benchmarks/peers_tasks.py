@@ -169,6 +169,21 @@ STUDIES = {
         ),
         tuple(Entry(learner, 5) for learner in (PRESET, LINEAR, MLP, PPO)),
     ),
+    "unseen": Study(
+        "small tasks that were written after the preset had been frozen",
+        small(
+            "unseen_tasks",
+            Ball=10_000,
+            Reservoir=30_000,
+            Rooms=15_000,
+            Ship=15_000,
+            Shaken=20_000,
+            Arm=15_000,
+            Lights=15_000,
+            Toss=8_000,
+        ),
+        tuple(Entry(learner, 10) for learner in (PRESET, LINEAR, MLP, PPO)),
+    ),
 }
 
 # Hyper-parameters of rl-baselines3-zoo, hyperparams/ppo.yml and trpo.yml, commit 22e3ff2 of

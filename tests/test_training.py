@@ -47,6 +47,27 @@ def test_it_learns_to_walk_to_the_right(policy):
     assert returns.mean() > 50  # the best is 55 from the middle, and chance about 0
 
 
+def test_nothing_is_compiled_once_training_is_under_way():
+    compiled, counts = [], []
+
+    def note(event, seconds, **more):
+        if "backend_compile" in event:
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:  # episodes and batches of CartPole-v1 have many lengths
+        train(
+            "CartPole-v1",
+            iterations=12,
+            preset=SMALL,
+            callback=lambda training: counts.append(len(compiled)),
+        )
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert counts[0] > 0
+    assert counts[3:] == counts[3:4] * 9
+
+
 @pytest.mark.parametrize("method", TRAINING_METHODS)
 def test_every_method_trains_and_stays_finite(method):
     training = train(CartPole(), method=method, iterations=2, preset=SMALL)
