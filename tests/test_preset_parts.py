@@ -74,15 +74,15 @@ def test_two_episodes_with_enough_transitions_are_a_batch():
 
 
 def test_batches_grow_with_what_has_been_played_and_with_steps_that_failed():
-    memory = Memory(Lengths(lambda n: 10, 10), 1, 1000, share=0.1)
+    memory = Memory(Lengths(lambda n: 100, 100), 1, 1000, share=0.1)
     sizes = []
-    for _ in range(60):
+    for _ in range(30):
         sizes.append(memory.play(KEY, None, None).transitions)
     assert sizes[0] == 200  # however few have been played
     assert sizes[-1] == 1000  # the full size
     assert all(low <= high for low, high in pairwise(sizes))
     for size, so_far in zip(sizes, np.cumsum([0, *sizes]), strict=False):
-        assert size <= max(210, so_far / 10 + 10)
+        assert size <= max(200, so_far / 10 + 100)
     memory.doubt()
     assert memory.few == 300
     restored = Memory(memory.simulator, 1, 1000, share=0.1).restored(memory.state())
