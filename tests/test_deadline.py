@@ -129,6 +129,16 @@ def test_a_training_with_a_deadline_is_restored():
     assert known.simulator is training.simulator
 
 
+def test_a_simulator_of_another_class_is_trained_on_without_the_time():
+    class Own:
+        def __init__(self, inside):
+            self.spaces, self.horizon, self.play = inside.spaces, inside.horizon, inside.play
+
+    training = begin(Own(simulated()), "linear", 0)
+    assert training.preset.deadline == 0
+    assert training.features.standardized.mean.shape == (1,)
+
+
 def test_begin_counts_the_blind_batch_once():
     training = begin(simulated(), "linear", 0)
     assert training.evaluator.memory.transitions == training.evaluator.memory.batches[0].transitions

@@ -5,7 +5,7 @@ from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions
 from mdpnewton.simulators.distributed import Distributed
 from mdpnewton.simulators.finite import FiniteSimulator
 from mdpnewton.simulators.gymnasium import GymnasiumSimulator
-from mdpnewton.simulators.timed import Timed, timed, with_time
+from mdpnewton.simulators.timed import Timed, tells_time, timed, with_time
 from mdpnewton.simulators.trajectories import Trajectories
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Timed",
     "Trajectories",
     "UnitActions",
+    "tells_time",
     "timed",
     "with_time",
 ]

@@ -56,6 +56,13 @@ class Timed(CompiledSimulator):
         return jnp.append(self.simulator.observe(inside), time / self.deadline)
 
 
+def tells_time(simulator: Simulator) -> bool:
+    """Whether `timed` knows how to let this simulator tell the time."""
+    if isinstance(simulator, Distributed):
+        return tells_time(simulator.simulator)
+    return isinstance(simulator, GymnasiumSimulator | CompiledSimulator)
+
+
 def timed(simulator: Simulator, deadline: int) -> Simulator:
     """The same simulator with the time as the last observation, and its end as a termination.
 

@@ -15,7 +15,7 @@ from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
 from mdpnewton.policies import RandomFourier, Standardized
-from mdpnewton.simulators import Simulator, timed, with_time
+from mdpnewton.simulators import Simulator, tells_time, timed, with_time
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.steps import TrustedStep
 from mdpnewton.training.choice import choose, diverged, go_back, to_choose_with
@@ -98,7 +98,9 @@ def begin(
     key = jax.random.key(whole("train", "seed", seed, most=2**63 - 1))
     look, draw = jax.random.split(jax.random.fold_in(key, 1))
     batch = played(simulator, look, *blind_policy(simulator.spaces, preset), *_first(preset))
-    deadline = deadline_of(batch) if preset.deadline is None else preset.deadline
+    deadline = preset.deadline
+    if deadline is None:
+        deadline = deadline_of(batch) if tells_time(simulator) else 0
     if deadline:
         simulator, batch = timed(simulator, deadline), with_time(batch, deadline)
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
