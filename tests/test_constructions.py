@@ -194,6 +194,7 @@ WRONG = {
     "Preset(limit": (lambda: mn.Preset(limit=0), "above 0, got 0"),
     "Exploring(method": (lambda: Exploring("natural"), "needs a Method, got str"),
     "Exploring(share": (lambda: Exploring(mn.Steepest(), -0.1), "at least 0"),
+    "Exploring(nothing": (lambda: Exploring(mn.Steepest(), nothing=math.nan), "finite"),
     "TrustedStep(divergence": (lambda: mn.TrustedStep(0.0), "above 0, got 0.0"),
     "TrustedStep(least": (lambda: mn.TrustedStep(0.05, least=0.1), "at most 0.05, got 0.1"),
     "TrustedStep(most": (lambda: mn.TrustedStep(0.05, most=0.01), "at least 0.05, got 0.01"),

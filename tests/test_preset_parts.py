@@ -232,6 +232,16 @@ def test_without_any_advantage_the_direction_is_random_and_repeats():
     assert np.abs(situation(policy, w, nothing, method).value["mean"]).max() > 0
 
 
+@pytest.mark.parametrize(("nothing", "stays"), [(-1.0, True), (0.0, False), (1.0, False)])
+def test_a_search_stays_where_all_actions_are_alike_and_better_than_nothing(nothing, stays):
+    policy = mn.Gaussian(2, 3)
+    w = policy.initial_parameters()
+    flat = gaussian_pairs(np.zeros(8))  # with the objective 0
+    method = Exploring(mn.METHODS["natural"], nothing=nothing)
+    found = situation(policy, w, flat, method).value
+    assert all(np.any(leaf) != stays for leaf in jax.tree.leaves(found))
+
+
 # -- critics
 
 

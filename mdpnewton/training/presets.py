@@ -141,11 +141,19 @@ class Preset:
 PRACTICAL = Preset()
 
 
-def training_methods(preset: Preset, kind: PolicyKind) -> Mapping[str, Method]:
-    """The methods of `train`, which differ in the direction and in nothing else."""
+def training_methods(
+    preset: Preset, kind: PolicyKind, nothing: float = math.inf
+) -> Mapping[str, Method]:
+    """The methods of `train`, which differ in the direction and in nothing else.
+
+    Args:
+        preset: Numbers of the training.
+        kind: Kind of the policy.
+        nothing: Return of a policy that has found nothing, see `Exploring`.
+    """
     settings = Settings(damping=preset.damping, margin=preset.margin)
     methods = MethodsOf("network" if kind == "mlp" else "sampled", settings)
-    return {name: Exploring(method, preset.patience) for name, method in methods.items()}
+    return {name: Exploring(inside, preset.patience, nothing) for name, inside in methods.items()}
 
 
 TRAINING_METHODS = names("sampled")

@@ -175,7 +175,8 @@ def _search(
         Whether the callback stopped it.
     """
     preset, evaluator = training.preset, training.evaluator
-    method = training_methods(preset, training.kind)[training.method]
+    blind = float(np.mean(training.blind))
+    method = training_methods(preset, training.kind, blind)[training.method]
     known, previous, stopped = None, None, False
     training.chosen = None
     if diverged(training):
