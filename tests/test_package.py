@@ -49,6 +49,20 @@ def test_importing_the_package_leaves_the_import_system_alone_and_loads_no_guest
     assert done.returncode == 0, done.stderr
 
 
+def test_the_experiments_load_neither_figures_nor_statistics_before_they_need_them():
+    """Every process that works imports its experiment; these packages are as slow as JAX."""
+    code = (
+        "import importlib, sys\nfrom mdpnewton.experiments import EXPERIMENTS\n"
+        "import mdpnewton.training.train\n"
+        "for one in EXPERIMENTS.values():\n"
+        "    importlib.import_module('mdpnewton.experiments.' + one.module)\n"
+        "early = {'matplotlib', 'optax', 'scipy.stats'} & set(sys.modules)\n"
+        "assert not early, early\n"
+    )
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_threads_are_limited_before_numpy_and_jax_are_loaded():
     code = (
         "import sys\nfrom mdpnewton.cli import parser\nfrom mdpnewton.threads import one_thread\n"

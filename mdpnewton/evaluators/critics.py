@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, PyTree, Scalar
 
 from mdpnewton.checks import flag, instance, number, refuse, whole
@@ -170,6 +169,8 @@ class NetworkCritic(Critic):
         self, data: Trajectories, discount: float, ratios: Float[Array, " n"]
     ) -> "NetworkCritic":
         """See `Critic`."""
+        import optax  # a fifth of a second, which few need
+
         value = self.values(data.observations)
         after = jnp.where(data.terminated, 0.0, self.values(data.next_observations))
         surprise = ratios * (data.rewards + discount * after - value)

@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
+import scipy  # which loads its statistics only when they are used: they take a second
 from rich.table import Table
-from scipy.stats import binomtest, fisher_exact
 
 from mdpnewton.checks import required
 from mdpnewton.domains.ball_in_cup import BallInCup, load_demonstration
@@ -22,6 +21,9 @@ from mdpnewton.jobs.job import Work
 from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CMA = "cma_es"
 PEERS: Looks = {CMA: Look("CMA-ES", "tab:gray")}
@@ -211,7 +213,7 @@ def _cma_es(
 
 def _summary(runs: list[Run]) -> dict[str, Any]:
     caught = [one.caught[-1] for one in runs]
-    share = binomtest(sum(caught), len(caught)).proportion_ci()
+    share = scipy.stats.binomtest(sum(caught), len(caught)).proportion_ci()
     shares = np.mean([one.caught for one in runs], axis=0)
     return {
         **summary(range(len(runs[0].rewards)), [one.rewards for one in runs]),
@@ -237,7 +239,8 @@ def _compare(methods: dict[str, dict[str, Any]], reference: str) -> None:
 
 
 def _p_value(*counts: tuple[int, int]) -> float:
-    return float(fisher_exact([[caught, runs - caught] for caught, runs in counts]).pvalue)
+    table = [[caught, runs - caught] for caught, runs in counts]
+    return float(scipy.stats.fisher_exact(table).pvalue)
 
 
 def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
@@ -252,7 +255,7 @@ def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
     }
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """Figure 8b: the reward against updates; and the share of runs whose mean catches."""
     figure, axes = new_figure(1, 2)
     draw_curves(axes[0], results["methods"], variants=PEERS)

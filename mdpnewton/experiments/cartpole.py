@@ -7,13 +7,12 @@ The practical part is `mdpnewton.training.train.train` with several directions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.cartpole import DISCOUNT, CartPole
@@ -38,6 +37,9 @@ from mdpnewton.report.figures import Look, Looks, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SteepestDescent
 from mdpnewton.steps import Decay, KeepIfBetter
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CENTERS, PRECISION, SIGMA, START = 100, (1.0, 0.25), 2.0, 10.0
 EPISODES, TEST_EPISODES, DECAY = 10, 20, 100.0
@@ -170,7 +172,7 @@ def work(config: Config, seed: int) -> Work:
     }
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The literal part as in Figure 4a, and the practical part beside it."""
     figure, axes = new_figure(1, 2, sharey=True)
     literal, practical = _parts(results)

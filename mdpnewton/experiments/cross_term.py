@@ -5,10 +5,9 @@ spectral norms of A1 and of H12 + H12' are measured at every point on the way.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.analysis.finite import value_consistency
@@ -23,6 +22,9 @@ from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import new_figure
 from mdpnewton.report.tables import new_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAZES = {"hallway": HALLWAY, "mccallum": MCCALLUM}
 METHOD = "second_gauss_newton"
@@ -126,7 +128,7 @@ def _problem(config: Config) -> tuple[Gibbs, FiniteEvaluator]:
     return policy, FiniteEvaluator(maze.mdp(config.discount))
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The two norms against the distance, as in Figure 2, and against the gradient norm."""
     figure, axes = new_figure(1, 2, sharey=True)
     end = slice(None, -1)  # the last point has distance zero

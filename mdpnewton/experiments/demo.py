@@ -1,11 +1,10 @@
 """The library in one picture: three methods on random finite MDPs with exact evaluation."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.garnet import garnet
@@ -24,6 +23,9 @@ from mdpnewton.policies import Gibbs
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import StepRule, StrongWolfe
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RULES: dict[str, StepRule] = {
     "steepest": StrongWolfe(),
@@ -82,7 +84,7 @@ def work(config: Config, seed: int) -> Work:
     return {"methods": methods}
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """Learning curves with standard errors."""
     figure, axis = new_figure()
     draw_curves(axis, results["methods"])

@@ -1,10 +1,9 @@
 """Finite-state controllers: block Gauss-Newton against EM, natural, steepest and Adam."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.evaluators import ControllerEvaluator, random_starts
@@ -18,6 +17,9 @@ from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.controllers import search_controllers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NODES = {
     "tiger": 5,
@@ -152,7 +154,7 @@ def quartiles(numbers: list[Any]) -> list[float | None]:
     return [None if np.isinf(filled[place]) else float(filled[place]) for place in places]
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The value against iterations, median and quartiles over the starts."""
     problems = results["problems"]
     columns = min(len(problems), 3)

@@ -5,11 +5,10 @@ general linear map; the traces are mapped back and compared.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.two_state import start_parameters, two_state_mdp, two_state_policy
@@ -22,6 +21,9 @@ from mdpnewton.policies import Policy, Reparametrized
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import Constant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Paper: step sizes are not given. Here: sizes that give traces of about the same length.
 STEPS = {
@@ -122,7 +124,7 @@ def _found(config: Config, policy: Policy, start: Any, method: str) -> SearchRes
     ).or_interrupt()
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The traces in both spaces, mapped back, as in Figure 3."""
     figure, axes = new_figure(1, 2, sharey=True)
     spread = np.concatenate([np.array(t) for t in results["traces"]["original"].values()])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from rich.table import Table
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from mdpnewton.report.figures import Look, Looks, look
 from mdpnewton.simulators import CompiledSimulator
@@ -74,7 +74,7 @@ def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         mean, number = float(gap.mean()), len(gap)
         half = None
         if number > 1:
-            quantile = student.ppf(0.5 + CONFIDENCE / 2, number - 1)
+            quantile = stdtrit(number - 1, 0.5 + CONFIDENCE / 2)
             half = float(quantile * gap.std(ddof=1) / np.sqrt(number))
         for one, other, sign in ((first, second, 1), (second, first, -1)):
             found[one][other] = {

@@ -7,12 +7,11 @@ same start.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, PyTree
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.arm import Arm, simulate
@@ -35,6 +34,9 @@ from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SolveReport
 from mdpnewton.steps import Constant, StepRule, StrongWolfe
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 POINTS = 101  # number of points per curve
 DIVERGED = 0.5  # a run diverged if it ends below this share of its own best
@@ -232,7 +234,7 @@ def _to_reach_em(ways: dict[str, list[Way]]) -> dict[str, Any]:
     }
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """Figure 6: shares of the best reward against iterations, and against time."""
     figure, axes = new_figure(1, 2, sharey=True)
     methods = results["methods"]

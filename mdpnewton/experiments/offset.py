@@ -1,10 +1,9 @@
 """A constant added to every reward changes the second Gauss-Newton step unless it is removed."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.curvature import curvature
@@ -21,6 +20,9 @@ from mdpnewton.policies import TabularSoftmax
 from mdpnewton.report.figures import Look, Looks, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS: dict[str, Method] = {
     "raw": Precondition("H2"),
@@ -89,7 +91,7 @@ def stepped(
     return {name: [float(row[n]) for row in rows] for n, name in enumerate(("length", "gain"))}
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The length of the first step on the left, the gain of all steps on the right."""
     figure, axes = new_figure(1, 2)
     for axis, part in zip(axes, ("lengths", "methods"), strict=True):

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.tetris import RecurrentBoard, play
@@ -30,6 +29,9 @@ from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Ties, and steps no better than staying, go to the shorter step: long steps end in policies that
 # are nearly deterministic and have no gradient.
@@ -198,7 +200,7 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """Figure 8a: lines against iterations."""
     figure, axis = new_figure()
     draw_curves(axis, results["methods"])

@@ -1,9 +1,8 @@
 """Practical policy search on Tetris, second Gauss-Newton and natural gradient side by side."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from mdpnewton.domains.tetris import play
@@ -22,6 +21,9 @@ from mdpnewton.methods import names
 from mdpnewton.report.figures import look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.tetris import train_tetris
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _policy(config: Config) -> AfterstatePolicy:
     return AfterstatePolicy(config.features, config.height, config.width)
 
 
-def draw(results: dict[str, Any], config: Config) -> dict[str, Figure]:
+def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """Lines of the Gibbs policy against time, one curve per run, and the fresh greedy games.
 
     If training began on lower boards, the scale is logarithmic, because the number of lines jumps

@@ -14,7 +14,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, PyTree
 
 from mdpnewton.checks import instance, number, refuse, whole
@@ -188,7 +187,11 @@ class _Rules(eqx.Module):
     @property
     def optimizer(self) -> Any:
         """Adam, or None for a method with its own direction."""
-        return optax.adam(self.learning_rate) if self.rows.pace == "adam" else None
+        if self.rows.pace != "adam":
+            return None
+        import optax  # a fifth of a second, which few need
+
+        return optax.adam(self.learning_rate)
 
 
 @eqx.filter_jit

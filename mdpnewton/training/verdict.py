@@ -7,6 +7,7 @@ from typing import Any, get_args
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
+from scipy.special import stdtrit
 
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.training.presets import PolicyKind, blind_policy
@@ -122,9 +123,7 @@ def _compared(returns: np.ndarray, others: np.ndarray) -> Comparison:
 
 
 def _around(difference: float, error: float, freedom: float, other: float) -> Comparison:
-    from scipy.stats import t
-
-    half = float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * error if error else 0.0
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error if error else 0.0
     return Comparison(other, difference, difference - half, difference + half)
 
 
