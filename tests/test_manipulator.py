@@ -71,7 +71,7 @@ def test_no_nan_from_any_start():
                         w,
                         method,
                         mn.StrongWolfe(initial="twice"),
-                        iterations=3,
+                        iterations=2,
                         gradient_tolerance=-1.0,
                     )
                     assert np.isfinite(found.objective)

@@ -96,7 +96,7 @@ def test_value_actor_critic_agrees_with_exact_values(trace, earlier):
 def test_the_network_critic_agrees_with_exact_values():
     def build():
         network = mn.mlp(jax.random.key(0), MDP.n_states, 1, width=16, depth=1)
-        critic = NetworkCritic(network, TABLE, trace=1.0, rate=1e-2, steps=400)
+        critic = NetworkCritic(network, TABLE, trace=1.0, rate=3e-2, steps=100)
         return ActorCritic(SIMULATOR, critic, DISCOUNT, episodes=200, trace=1.0)
 
     # Early stopping leaves a little bias in V, which a trace of 1 keeps out of the gradient.
@@ -107,7 +107,7 @@ def test_the_network_critic_agrees_with_exact_values():
         pairs = evaluator.evaluate(jax.random.key(n), POLICY, W)
     exact = np.asarray(FiniteEvaluator(MDP).evaluate(None, POLICY, W).state_value)
     values = np.asarray(evaluator.critic.values(jnp.arange(MDP.n_states)))
-    np.testing.assert_allclose(values, exact, atol=0.1 * np.ptp(exact) + 0.1)
+    np.testing.assert_allclose(values, exact, atol=0.1 * np.ptp(exact))
     assert np.isfinite(np.asarray(pairs.state_value)).all()
 
 

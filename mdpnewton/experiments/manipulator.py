@@ -123,7 +123,7 @@ class Config:
 
     steps: str = "line search"
     runs: int = 2
-    iterations: int = 25
+    iterations: int = 15
     links: int = 3
     horizon: int = 100
 

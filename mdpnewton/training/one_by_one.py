@@ -15,7 +15,7 @@ from mdpnewton.jobs import Checkpoint
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Precondition, method_for, names
 from mdpnewton.models.pomdp import FinitePOMDP
-from mdpnewton.models.pomdp.product import product_mdp
+from mdpnewton.models.pomdp.product import product_mdp, product_shape
 from mdpnewton.plain import arrays_of, with_arrays
 from mdpnewton.policies import FiniteStateController
 from mdpnewton.steps import Armijo
@@ -83,12 +83,12 @@ def one_by_one(
 def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Evaluator:
     made = method_for(method, "exact")
     if isinstance(made, Precondition) and made.curvature == "hessian":
-        product = product_mdp(pomdp, nodes)  # it knows grad V in every state
-        entries = product.reward.size * size
+        states, decisions = product_shape(pomdp, nodes)
+        entries = states * decisions * size
         if entries > SCORES:
             raise ValueError(
                 f"{method} needs the score of every pair of the product chain, {entries:.1e} "
                 f"numbers here and {SCORES:.0e} at most; use fewer nodes, or second_gauss_newton"
             )
-        return FiniteEvaluator(product)
+        return FiniteEvaluator(product_mdp(pomdp, nodes))  # it knows grad V in every state
     return ControllerEvaluator(pomdp, max(0.0, -float(np.min(pomdp.reward))))

@@ -6,7 +6,8 @@ Each joint has one, and all share the phase z (Ijspeert et al. 2002; Schaal et a
     f = z sum_i psi_i w_i / sum_i psi_i,                 psi_i = exp(-h_i (z - c_i)^2 / 2).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,6 @@ class Primitives:
     tau: float = 1.0
     phase: float = 2.0
     width: float = 0.55
-    _known: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         start = np.array(self.start, dtype=float)
@@ -89,11 +89,8 @@ class Primitives:
 
         It is integrated by Runge-Kutta steps of fourth order, of at most a millisecond.
         """
-        if (dt, steps) not in self._known:
-            self._known[dt, steps] = self._integrated(dt, steps)
-            while len(self._known) > KEPT:
-                self._known.pop(next(iter(self._known)))
-        return self._known[dt, steps]
+        constants = (self.bases, self.alpha, self.beta, self.tau, self.phase, self.width)
+        return _basis(constants, dt, steps)
 
     def movement(self, weights: ArrayLike, dt: float, steps: int) -> Movement:
         """The movements of weights of shape (..., joints, bases) or (..., joints * bases)."""
@@ -161,3 +158,10 @@ class Primitives:
 
     def _bend(self, y: np.ndarray, yd: np.ndarray, f: np.ndarray) -> np.ndarray:
         return (self.alpha * (-self.beta * y - self.tau * yd) + f) / self.tau**2
+
+
+@lru_cache(maxsize=KEPT)
+def _basis(constants: tuple[float, ...], dt: float, steps: int) -> Movement:
+    """The table of `basis`, which is the same wherever the movement starts."""
+    bases, *others = constants
+    return Primitives(np.zeros(1), int(bases), *others)._integrated(dt, steps)

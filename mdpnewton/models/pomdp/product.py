@@ -30,6 +30,13 @@ def observations(pomdp: FinitePOMDP) -> np.ndarray:
     return np.pad(stacked, ((0, 0), (0, 0), (0, blank)))
 
 
+def product_shape(pomdp: FinitePOMDP, nodes: int) -> tuple[int, int]:
+    """Numbers of states and of decisions of `product_mdp`."""
+    return pomdp.n_states * first_observations(pomdp).shape[1] * (
+        nodes + 1
+    ), nodes * pomdp.n_actions
+
+
 def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
     r"""The MDP whose policy is a `FiniteStateController` with B nodes, Appendix B.2.
 
@@ -46,7 +53,7 @@ def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
     whole("product_mdp", "nodes", nodes, 1)
     seen, first = observations(pomdp), first_observations(pomdp)
     S, A, n_seen, B = pomdp.n_states, pomdp.n_actions, first.shape[1], nodes
-    size, decisions = S * n_seen * (B + 1), B * A
+    size, decisions = product_shape(pomdp, nodes)
     rows, columns, data = [], [], []
     situations = np.arange(n_seen * (B + 1))
     for a in range(A):
