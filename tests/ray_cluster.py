@@ -10,17 +10,15 @@ import shutil
 import sys
 import tempfile
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-from ray.cluster_utils import Cluster
-
 
 def main():
     place = tempfile.mkdtemp(prefix="mnt-", dir="/tmp")  # paths of sockets are limited
+    os.environ["RAY_TMPDIR"] = place  # where Ray has never been there is no folder for its address
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
     node = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={**node, "include_dashboard": False, "temp_dir": place},
-    )
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     for _ in range(2):
         cluster.add_node(**node)
     print(cluster.address, flush=True)
