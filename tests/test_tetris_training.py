@@ -12,10 +12,10 @@ import mdpnewton as mn
 from mdpnewton.cli import main
 from mdpnewton.curvature import scores as scores_of
 from mdpnewton.domains.tetris import RecurrentBoard, Survival, estimate, plain, play
-from mdpnewton.domains.tetris.evaluator import TetrisEvaluator, evaluation_of
+from mdpnewton.domains.tetris.evaluator import TetrisEvaluator, evaluation_of, seed_of
 from mdpnewton.domains.tetris.plain_estimates import score_and_covariance
 from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
-from mdpnewton.training.survival import Clock, SurvivalEvaluator
+from mdpnewton.training.survival import DISCOUNTS, Clock, SurvivalEvaluator, board_of
 from mdpnewton.training.tetris import Schedule, train_tetris
 
 SMALL = AfterstatePolicy("bi", 6, 5)
@@ -42,25 +42,74 @@ def test_results_are_the_same_bits_for_any_number_of_threads():
 
 
 TINY = {"pieces": 20_000, "games": 50, "least_games": 8}
-# Of commit ef36582, whose loop was its own: features, rows, method, seed, iterations, divergence;
-# undone steps, lines of the last iteration, a weight and an average.
-BEFORE = [
-    ("bi", 20, "natural", 3, 12, 0.02, 0, 13.9, 0.119773367286, 0.155856082705),
-    ("dt", 10, "second_gauss_newton", 3, 12, 0.02, 0, 166.6, -0.388858252361, -0.346799759497),
-    ("dt", 10, "second_gauss_newton", 5, 25, 3.0, 10, 15.125, -1.98970570216, -1.11234865123),
-    ("dt", 20, "second_gauss_newton", 5, 25, 3.0, 3, 38.68, -25.6569945037, -24.4209212906),
+# Features, rows, method, seed, iterations, divergence. Steps of 3 are so long that some are undone.
+SEARCHES = [
+    ("bi", 20, "natural", 3, 12, 0.02),
+    ("dt", 10, "second_gauss_newton", 3, 12, 0.02),
+    ("dt", 10, "second_gauss_newton", 5, 25, 3.0),
+    ("dt", 20, "second_gauss_newton", 5, 25, 3.0),
 ]
 
 
-@pytest.mark.parametrize("case", BEFORE, ids=lambda case: "-".join(map(str, case[:3])))
-def test_the_search_goes_the_way_of_the_loop_that_it_replaced(case):
-    features, height, method, seed, iterations, divergence, undone, lines, weight, average = case
+def plain_steps(policy, tried, method, seed, schedule):
+    """The loop of the search in plain NumPy, from the points that the search itself went to.
+
+    Yields, point by point: whether it is kept, what its games showed, and where to go next. Each
+    step begins where the search was, because games end differently after the last bits.
+    """
+    last, critic, held, games, height = len(tried) - 1, None, None, schedule.games, 0
+    length = 1.0
+    for n, w in enumerate(tried[:-1]):
+        done = n / last
+        stage = next(rows for until, rows in schedule.stages(policy.height) if done < until)
+        if stage != height:
+            games = max(schedule.least_games, games // 4) if n else games
+            height, critic, held = stage, None, None
+        discounts = DISCOUNTS[policy.features]
+        discount = float(np.interp(height, list(discounts), list(discounts.values())))
+        found = estimate(
+            w,
+            Survival(discount, critic, schedule.share),
+            games=games,
+            seed=seed_of(jax.random.fold_in(jax.random.key(seed), n)),
+            **{**board_of(policy), "height": height},
+        )
+        kept = held is None or (
+            found.mean + 3 * np.hypot(found.stderr, held[1].stderr / 2) >= held[1].mean / 2
+        )
+        length, held = (1.0, (w, found)) if kept else (length / 2, held)
+        begin, good = held
+        matrix = (
+            -np.asarray(good.h2) if method == "second_gauss_newton" else np.asarray(good.fisher)
+        )
+        ridge = schedule.damping * np.abs(np.diag(matrix)).mean()
+        ahead = np.linalg.solve(matrix + ridge * np.eye(len(w)), np.asarray(good.gradient))
+        divergence = schedule.divergence * length**2
+        divergence *= (schedule.last_divergence / schedule.divergence) ** done
+        curved = ahead @ np.asarray(good.fisher) @ ahead / good.pieces.mean()
+        yield kept, found, begin + np.sqrt(2 * divergence / curved) * ahead
+        critic = good.survival.tolist()
+        wanted = schedule.pieces / max(float(good.pieces.mean()), 1.0)
+        games = int(np.clip(wanted, schedule.least_games, schedule.games))
+
+
+@pytest.mark.parametrize("case", SEARCHES, ids=lambda case: "-".join(map(str, case)))
+def test_the_search_goes_the_way_of_a_plain_loop(monkeypatch, case):
+    features, height, method, seed, iterations, divergence = case
+    tried = thrown(monkeypatch, ())
     schedule = Schedule(**TINY, divergence=divergence, last_divergence=divergence / 20)
     policy = AfterstatePolicy(features, height)
     found = train_tetris(policy, iterations=iterations, method=method, seed=seed, schedule=schedule)
-    assert sum(not one.kept for one in found.history) == undone
-    assert found.history[-1].lines == pytest.approx(lines, rel=1e-12)
-    assert [found.w[2], found.average[2]] == pytest.approx([weight, average], rel=1e-9)
+    assert len(tried) == iterations + 1
+    assert all(one.kept for one in found.history) == (divergence < 1)
+    steps = plain_steps(policy, tried, method, seed, schedule)
+    averaged = []
+    for n, (one, (kept, games, ahead)) in enumerate(zip(found.history, steps, strict=True)):
+        assert (one.kept, one.games, one.lines) == (kept, games.games, games.mean)
+        np.testing.assert_allclose(tried[n + 1], ahead, rtol=1e-6, atol=1e-9)
+        if kept and one.height == height and n / iterations >= 1 - schedule.averaged:
+            averaged.append(tried[n])
+    np.testing.assert_allclose(found.average, np.mean(averaged, axis=0), rtol=1e-12)
 
 
 class Broken(TetrisEvaluator):

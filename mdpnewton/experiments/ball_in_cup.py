@@ -247,12 +247,8 @@ def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:
     """The start, and the mean with the best last samples; if any mean caught, one that did."""
     every = [(name, one) for name, runs in found.items() for one in runs]
     name, one = max(every, key=lambda row: (row[1].caught[-1], row[1].rewards[-1]))
-    return {
-        "method": name,
-        "caught": one.caught[-1],
-        "start": start.tolist(),
-        "weights": one.mean.tolist(),
-    }
+    weights = {"start": start.tolist(), "weights": one.mean.tolist()}
+    return {"method": name, "caught": one.caught[-1], **weights}
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
