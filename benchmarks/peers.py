@@ -57,7 +57,7 @@ def job(task: Task, entry: Entry, seed: int) -> Job:
     """One run."""
     learner = entry.learner
     arguments = {"task": judged(task), "seed": seed, "budget": entry.budget or task.budget}
-    name = f"{learner.name}-{task.title}-{seed}".replace(" ", "-")
+    name = f"{learner.name}-{task.title}-{seed}".replace(" ", "-").replace(",", "")
     options = options_for(learner, task)
     if learner.ours:
         return Job(name, "peers_runs:ours", {**arguments, **options})

@@ -74,19 +74,28 @@ class Judge:
 
 
 def ours(
-    task: dict[str, Any], seed: int, budget: int, kind: str = "rbf", method: str | None = None
+    task: dict[str, Any],
+    seed: int,
+    budget: int,
+    kind: str = "rbf",
+    method: str | None = None,
+    preset: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The curve of `train` with its preset, the same for all environments.
+
+    Some numbers of the `preset` may be given, to see what they bring.
 
     A score is that of the policy that would be played if training ended then; in the end, of the
     one that was chosen.
     """
     judge = Judge(**task, rescale=True)
     from mdpnewton.environments.names import simulator_of
+    from mdpnewton.training.presets import Preset
     from mdpnewton.training.state import Training
     from mdpnewton.training.train import METHOD, begin, proceed
 
-    training = begin(simulator_of(task["environment"]), kind, seed, method=method or METHOD)
+    simulator, numbers = simulator_of(task["environment"]), Preset(**(preset or {}))
+    training = begin(simulator, kind, seed, numbers, method=method or METHOD)
     continuous = training.simulator.spaces.continuous
 
     def see(training: Training, last: bool = False) -> None:

@@ -1,6 +1,7 @@
 """What `peers.py` compares: environments, learners, and which learner runs where."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from peers_options import Options, published
 
@@ -97,7 +98,24 @@ NATURAL = Learner(f"{OURS} natural", row_named("natural").color, {"method": "nat
 PPO = Learner("PPO", "tab:orange")
 TRPO = Learner("TRPO", "tab:green")
 SAC = Learner("SAC", "tab:purple")
-LEARNERS = (PRESET, LINEAR, MLP, NATURAL, PPO, TRPO, SAC)
+
+
+def changed(color: str, **numbers: Any) -> Learner:
+    """`train` with some numbers of its preset changed."""
+    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items())
+    return Learner(f"{OURS} {told}", color, {"preset": numbers})
+
+
+CHANGED = (
+    changed("tab:brown", critic="linear"),
+    changed("tab:pink", critic="network"),
+    changed("tab:blue", reuse=2),
+    changed("tab:cyan", reuse=8),
+    changed("tab:olive", divergence=0.1),
+    changed("tab:gray", squashed=True),
+)
+
+LEARNERS = (PRESET, LINEAR, MLP, NATURAL, PPO, TRPO, SAC, *CHANGED)
 
 # Scores of PPO after a million transitions: rl-baselines3-zoo, benchmark.md (one run, version 3 of
 # the environments), and for the last two, which are not listed there, Tianshou (10 runs).
@@ -152,6 +170,11 @@ STUDIES = {
             Task("choosing_tasks:PointMass-v0", 8_000, episodes=20),
         ),
         (Entry(PRESET, 20), Entry(NATURAL, 20)),
+    ),
+    "parts": Study(
+        "what single numbers of the preset bring",
+        tuple(Task(name, 50_000, clock=5_000) for name in LOCOMOTION),
+        (Entry(PRESET, 3), *(Entry(learner, 3) for learner in CHANGED)),
     ),
     "choosing": Study(
         "small tasks on which the preset was chosen",

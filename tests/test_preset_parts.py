@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import mdpnewton as mn
 from mdpnewton.evaluators.memory import Memory, estimated_return, played
 from mdpnewton.methods import Exploring
+from mdpnewton.plain import arrays_of, with_arrays
 from mdpnewton.simulators.trajectories import Trajectories, concatenated
 
 KEY = jax.random.key(0)
@@ -303,6 +305,101 @@ def test_a_critic_that_forgets_gives_the_same_when_it_is_fitted_again():
     twice = once.fitted(batch, 0.9, jnp.ones(12))
     np.testing.assert_array_equal(once.parameters, twice.parameters)
     np.testing.assert_array_equal(once.values(batch.observations), twice.values(batch.observations))
+
+
+# -- rivals
+
+
+class Says(mn.Critic):
+    """A critic that says the same everywhere, whatever it sees."""
+
+    value: float
+
+    def fitted(self, data, discount, ratios):
+        return self
+
+    def values(self, observations):
+        return jnp.full(len(jax.tree.leaves(observations)[0]), jnp.asarray(self.value))
+
+
+def returns_beyond(batch, value, discount):
+    """What is returned from each row on, less `value`, one sum after the other."""
+    found = []
+    for t in range(len(batch.rewards)):
+        total, weight = -value, 1.0
+        for k in range(t, len(batch.rewards)):
+            total, weight = total + weight * float(batch.rewards[k]), weight * discount
+            if batch.ends[k]:
+                total += 0.0 if batch.terminated[k] else weight * value
+                break
+        found.append(total)
+    return np.array(found)
+
+
+def test_rivals_are_judged_by_what_they_foretold_of_fresh_transitions():
+    batch = concatenated([walk([1.0, 2.0, 0.5]), walk([3.0, 1.0], terminated=True)], 7)
+    fresh = jnp.array([False] * 3 + [True] * 2 + [False] * 2)
+    rivals = mn.Rivals(Says(0.0), Says(1.5), Says(9.0), old=0.75)
+    found = rivals.judged(batch, 0.9, fresh)
+    squares = [np.sum(returns_beyond(batch, v, 0.9)[3:5] ** 2) for v in (0.0, 1.5, 9.0)]
+    expected = 0.75 + 0.25 * np.array(squares) / np.mean(squares)
+    np.testing.assert_allclose(found.errors, expected, rtol=1e-12)
+    np.testing.assert_array_equal(found.values(batch.observations), 1.5)
+    again = found.judged(batch, 0.9, fresh).errors
+    np.testing.assert_allclose(again, 0.75 * expected + expected - 0.75, rtol=1e-12)
+    first = rivals.values(batch.observations)
+    np.testing.assert_array_equal(first, 0.0)  # as long as none is better, the first one counts
+    for nothing in (found.judged(batch, 0.9, fresh & False), found.fitted(batch, 0.9, jnp.ones(7))):
+        np.testing.assert_array_equal(nothing.errors, found.errors)
+
+
+def test_rivals_that_are_all_right_or_not_finite_are_not_judged():
+    batch = walk([0.0, 0.0])
+    rivals = mn.Rivals(Says(0.0), Says(0.0))
+    np.testing.assert_array_equal(rivals.judged(batch, 0.9, batch.valid).errors, 1.0)
+    wild = mn.Rivals(Says(0.0), Says(float("inf")))
+    np.testing.assert_array_equal(wild.judged(batch, 0.9, batch.valid).errors, 1.0)
+
+
+def test_all_rivals_are_fitted_and_saved():
+    table = mn.Standardized(jnp.zeros(1), jnp.ones(1))
+    rivals = mn.Rivals(mn.LinearCritic(table), mn.LinearCritic(table, trace=0.0))
+    fitted = rivals.fitted(walk(np.sin(np.arange(9.0))), 0.9, jnp.ones(9))
+    one, other = (np.asarray(critic.parameters) for critic in fitted.critics)
+    assert np.any(one != 0)
+    assert np.any(one != other)
+    again = with_arrays("test", "critic", rivals, arrays_of(fitted))
+    np.testing.assert_equal(arrays_of(again), arrays_of(fitted))
+
+
+class Counts(Says):
+    """A critic that counts the transitions that were fresh when it was judged."""
+
+    fresh: jax.Array
+
+    def judged(self, data, discount, fresh):
+        newest = jnp.where(fresh, jnp.arange(fresh.size), fresh.size).min()
+        older = data.valid & (jnp.arange(fresh.size) < newest)
+        told = jnp.stack([fresh.sum(), older.sum()]).astype(float)
+        return eqx.tree_at(lambda critic: critic.fresh, self, told)
+
+
+def test_only_the_newest_batch_is_fresh():
+    policy, w = mn.Gaussian(1, 1, lambda x: jnp.ones(1)), {"mean": jnp.zeros((1, 1))}
+    w = {**w, "scale": jnp.zeros(1)}
+    evaluator = mn.ActorCritic(
+        mn.GymnasiumSimulator("Pendulum-v1"), Counts(0.0, jnp.zeros(2)), 0.9, episodes=1, reuse=3
+    )
+    for n, older in enumerate((0, 200, 400, 400)):
+        known = evaluator.evaluate(jax.random.key(n), policy, w)
+        np.testing.assert_array_equal(evaluator.critic.fresh, [200, older])
+    evaluator.revisit(jax.random.key(9), policy, w, known)
+    assert evaluator.critic.fresh[0] == 0  # nothing was played
+    evaluator.revisit(jax.random.key(9), policy, w, known)
+    np.testing.assert_array_equal(evaluator.critic.fresh, [200, 400])
+    told = evaluator.critic.fresh
+    evaluator.again(None, policy, w)
+    np.testing.assert_array_equal(evaluator.critic.fresh, told)
 
 
 # -- what adapts

@@ -203,17 +203,29 @@ def test_the_highest_mean_return_on_the_same_episodes_is_chosen():
         )
         .returns()
         .mean()
-        for point, w in (("best", training.best), ("newest", training.w))
+        for point, w in (
+            ("best", training.best),
+            ("average", training.average),
+            ("newest", training.w),
+        )
         for greedy in (True, False)
     }
     best = max(found, key=lambda one: found[one])
     assert (training.chosen.point, training.chosen.greedy) == best
-    assert training.chosen.transitions == 4 * 4 * 10
+    assert training.chosen.transitions == 6 * 4 * 10
 
 
 @pytest.mark.parametrize(
     ("transitions", "candidates", "episodes"),
-    [(799, 0, 0), (800, 2, 4), (1600, 4, 4), (3200, 4, 8), (10**6, 4, 16)],
+    [
+        (199, 0, 0),
+        (200, 1, 2),
+        (400, 2, 2),
+        (800, 2, 4),
+        (2400, 6, 4),
+        (4800, 6, 8),
+        (10**6, 6, 16),
+    ],
 )
 def test_a_tenth_of_the_transitions_is_for_the_choice(transitions, candidates, episodes):
     training = begin(pushed(), "linear", 0, SMALL)  # episodes of ten steps
@@ -222,19 +234,39 @@ def test_a_tenth_of_the_transitions_is_for_the_choice(transitions, candidates, e
     assert choice.to_choose_with(training, transitions) == candidates * episodes * 10
 
 
+def test_drawn_actions_are_worth_what_the_last_batches_brought_where_episodes_are_few():
+    training = train(pushed(), policy="linear", transitions=1000, preset=SMALL)
+    for bound, expected in ((1e6, Chosen("best", False)), (-1e6, Chosen("best"))):
+        training.recent = [(bound, training.w) for _ in training.recent]
+        choice.choose(training, 1000)
+        found = (training.chosen.point, training.chosen.greedy)
+        assert found == (expected.point, expected.greedy)
+        assert training.chosen.transitions == 2 * 4 * 10  # only the greedy ones were played
+
+
+def test_the_average_is_the_mean_of_the_last_points():
+    training = train("cartpole", policy="linear", iterations=4, preset=SMALL)
+    points = [w["mean"] for _, w in training.recent]
+    assert len(points) == 4
+    np.testing.assert_allclose(training.average["mean"], np.mean(points, axis=0), rtol=1e-12)
+    fresh = begin(pushed(), "linear", 0, SMALL)
+    assert fresh.average is fresh.w
+
+
 def test_what_is_chosen_is_played_and_saved(tmp_path):
     training = train("cartpole", policy="linear", iterations=2, preset=SMALL)
-    for chosen in (Chosen("newest", False, 7), Chosen("best", True)):
+    for chosen in (Chosen("newest", False, 7), Chosen("best", True), Chosen("average")):
         training.chosen = chosen
         save_state(tmp_path / "policy.npz", training.state())
         again = Training.restored(load_state(tmp_path / "policy.npz"))
         assert again.chosen == chosen
         assert again.transitions == training.evaluator.memory.transitions + chosen.transitions
-        w = training.w if chosen.point == "newest" else training.best
+        points = {"newest": training.w, "best": training.best, "average": training.average}
+        w = points[chosen.point]
         there = training.simulator.play(KEY, training.policy, w, 4, greedy=chosen.greedy)
         np.testing.assert_array_equal(again.play(KEY, 4).rewards, there.rewards)
     state = training.state()
-    with pytest.raises(ValueError, match="must be one of 'best', 'newest'"):
+    with pytest.raises(ValueError, match="must be one of 'best', 'newest', 'average'"):
         Training.restored({**state, "chosen": {**state["chosen"], "point": "worst"}})
 
 

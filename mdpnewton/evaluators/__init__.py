@@ -11,6 +11,7 @@ from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
 from mdpnewton.evaluators.linear_gaussian_terms import linear_gaussian_terms
 from mdpnewton.evaluators.quadratic import QuadraticEvaluator
 from mdpnewton.evaluators.recurrent import RecurrentState
+from mdpnewton.evaluators.rivals import Rivals
 from mdpnewton.evaluators.shaping import Shaped, rank_utilities, shaped
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "NetworkCritic",
     "QuadraticEvaluator",
     "RecurrentState",
+    "Rivals",
     "Shaped",
     "linear_gaussian_terms",
     "random_starts",

@@ -80,7 +80,7 @@ class ActorCritic(Evaluator):
     def evaluate(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> WeightedPairs:
         """Play a batch at `w`, fit the critic to all batches, and weight their pairs."""
         batch = self.memory.play(key, policy, w)
-        return self._weighed(policy, w, *self._judged(batch))
+        return self._weighed(policy, w, *self._judged(batch), fresh=batch.transitions)
 
     def revisit(
         self, key: PRNGKeyArray, policy: Any, w: PyTree, known: Evaluation
@@ -95,10 +95,12 @@ class ActorCritic(Evaluator):
         seen, before = self.returned_to, (known.objective, known.objective_error)
         if before != seen[:2]:
             seen = Visited(*before)
+        fresh = 0
         if seen.returns % 2:
-            seen = seen.joined(self._judged(self.memory.play(key, policy, w)))
+            batch = self.memory.play(key, policy, w)
+            seen, fresh = seen.joined(self._judged(batch)), batch.transitions
         self.returned_to = seen._replace(returns=seen.returns + 1)
-        return self._weighed(policy, w, seen.mean, seen.error)
+        return self._weighed(policy, w, seen.mean, seen.error, fresh=fresh)
 
     def again(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
         """Rebuild the last evaluation from the batches and the critic that was fitted to them."""
@@ -143,7 +145,14 @@ class ActorCritic(Evaluator):
         return self.memory.judged(batch, self.occupancy_discount)
 
     def _weighed(
-        self, policy: Any, w: PyTree, mean: float, error: float, *, fit: bool = True
+        self,
+        policy: Any,
+        w: PyTree,
+        mean: float,
+        error: float,
+        *,
+        fresh: int = 0,
+        fit: bool = True,
     ) -> WeightedPairs:
         self.here = (mean, error)
         data = self.memory.all()
@@ -153,6 +162,7 @@ class ActorCritic(Evaluator):
             self.critic,
             data,
             np.asarray(fit),
+            np.asarray(fresh),
             discount=self.discount,
             occupancy_discount=self.occupancy_discount,
             trace=self.trace,
@@ -208,6 +218,7 @@ def _evaluated(
     critic: Critic,
     data: Trajectories,
     fit: ArrayLike,
+    fresh: ArrayLike,
     *,
     discount: float,
     occupancy_discount: float,
@@ -217,11 +228,12 @@ def _evaluated(
     """The weights of all pairs, and the critic that they are made with.
 
     All of it is one compiled program, whether the critic is fitted or has been before, so that both
-    give the same bits. No `limit` is unbiased reuse.
+    give the same bits. No `limit` is unbiased reuse. The last `fresh` of the valid rows are new.
     """
+    newest = data.valid & (data.valid.cumsum() > data.valid.sum() - fresh)
     ratios = importance_ratios(policy, w, data)
     traces = ratios if limit is None else jnp.minimum(ratios, 1.0)
-    fitted = critic.fitted(data, discount, traces)
+    fitted = critic.judged(data, discount, newest).fitted(data, discount, traces)
     if not critic.forgets:
         after_fit, rest = eqx.partition(fitted, eqx.is_array)
         before = eqx.filter(critic, eqx.is_array)

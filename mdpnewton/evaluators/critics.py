@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree, Scalar
+from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
 from mdpnewton.checks import flag, instance, number, refuse, whole
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
@@ -41,6 +41,16 @@ class Critic(eqx.Module):
     @abstractmethod
     def values(self, observations: PyTree) -> Float[Array, " n"]:
         """Estimated V of every observation."""
+
+    def judged(self, data: Trajectories, discount: float, fresh: Bool[Array, " n"]) -> "Critic":
+        """Return this critic with what transitions that it has not been fitted to say of it.
+
+        Args:
+            data: Transitions.
+            discount: Discount factor gamma.
+            fresh: Which of them no fit has seen yet.
+        """
+        return self
 
 
 class LinearCritic(Critic):
@@ -138,6 +148,8 @@ class LinearCritic(Critic):
 class NetworkCritic(Critic):
     r"""V as a network, fitted by Adam to the $\lambda$-returns of the network before the fit.
 
+    Values are clipped to what is possible with the rewards that the fit has seen.
+
     Attributes:
         network: Any Equinox module that maps a feature vector to one number.
         features: Maps an observation to that feature vector.
@@ -146,6 +158,8 @@ class NetworkCritic(Critic):
         steps: Number of Adam steps per fit, each on the whole batch.
         shift: Mean of the targets, which is subtracted before the network is fitted.
         scale: Standard deviation of the targets, by which the remainder is divided.
+        low: Smallest possible value, from the smallest reward seen and the discount.
+        high: Largest possible value.
     """
 
     network: Any
@@ -155,6 +169,8 @@ class NetworkCritic(Critic):
     steps: int = 200
     shift: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(0.0))
     scale: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(0.0))
+    low: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(-jnp.inf))
+    high: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(jnp.inf))
 
     def __check_init__(self) -> None:
         call = "NetworkCritic"
@@ -197,8 +213,8 @@ class NetworkCritic(Critic):
         (learnt, _), _ = jax.lax.scan(step, start, length=self.steps)
         good = jnp.isfinite(loss(learnt))
         kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), learnt, arrays)
-        places = lambda critic: (critic.network, critic.shift, critic.scale)  # noqa: E731
-        found = (eqx.combine(kept, rest), shift, scale)
+        places = lambda c: (c.network, c.shift, c.scale, c.low, c.high)  # noqa: E731
+        found = (eqx.combine(kept, rest), shift, scale, *_possible(data, discount))
         fitted: NetworkCritic = eqx.tree_at(places, self, found)
         return fitted
 
@@ -206,7 +222,7 @@ class NetworkCritic(Critic):
         """See `Critic`; 0 before the first fit."""
         inputs = jax.vmap(self.features)(observations)
         outputs: Array = jax.vmap(self.network)(inputs).reshape(-1)
-        return self.shift + self.scale * outputs
+        return jnp.clip(self.shift + self.scale * outputs, self.low, self.high)
 
 
 def _constant(value: float) -> Scalar:

@@ -9,7 +9,10 @@ from mdpnewton.training.state import Chosen, Training
 
 LONG = 10  # batches below the blind one after which a training has diverged
 SHARE = 10  # one transition in so many is for the choice of the policy
-EPISODES = (16, 8, 4)  # per policy that may be chosen, as the share allows
+POINTS = ("best", "average", "newest")  # which may be chosen
+# How many of the points, whether drawn actions are played too, and how many episodes: the first
+# row that the share allows.
+TRIALS = ((3, True, 16), (3, True, 8), (3, True, 4), (2, False, 4), (2, False, 2), (1, False, 2))
 
 
 def diverged(training: Training) -> bool:
@@ -43,10 +46,11 @@ def to_choose_with(training: Training, transitions: int | None) -> int:
 
 
 def choose(training: Training, transitions: int | None) -> None:
-    """Choose what is played: the best point or the newest, its most probable actions or drawn ones.
+    """Choose what is played: the best point, the newest or the average, greedy or drawn actions.
 
     All play the same episodes, and the highest mean return wins. If there are too few transitions
-    for that, it is the best point with its most probable actions.
+    for that, drawn actions are worth what they brought in the last batches; and if there are still
+    too few, it is the best point with its most probable actions.
 
     Args:
         training: The training, which plays what is chosen from now on.
@@ -63,6 +67,9 @@ def choose(training: Training, transitions: int | None) -> None:
         found = training.play(jax.random.fold_in(key, 2), episodes)
         returns.append(found.returns().mean())
         spent += found.transitions
+    if training.recent and all(candidate.greedy for candidate in candidates):
+        candidates = [*candidates, Chosen("best", False)]
+        returns.append(np.mean([bound for bound, _ in training.recent]))
     best = candidates[int(np.argmax(np.nan_to_num(returns, nan=-np.inf)))]
     training.chosen = Chosen(best.point, best.greedy, spent)
 
@@ -71,11 +78,11 @@ def _trials(training: Training, transitions: int | None) -> tuple[list[Chosen], 
     """What may be chosen, and how many episodes of each are played for that."""
     played = training.evaluator.memory.transitions
     share = (played if transitions is None else transitions) / SHARE
-    for points in (("best", "newest"), ("best",)):
-        candidates = [Chosen(point, greedy) for point in points for greedy in (True, False)]
-        for episodes in EPISODES:
-            if len(candidates) * episodes * _length(training) <= share:
-                return candidates, episodes
+    for points, drawn, episodes in TRIALS:
+        ways = (True, False) if drawn else (True,)
+        candidates = [Chosen(point, greedy) for point in POINTS[:points] for greedy in ways]
+        if len(candidates) * episodes * _length(training) <= share:
+            return candidates, episodes
     return [], 0
 
 

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from mdpnewton.checks import flag, number, refuse, whole
+from mdpnewton.checks import choice, flag, number, refuse, whole
+from mdpnewton.evaluators import Critic, LinearCritic, NetworkCritic, Rivals
 from mdpnewton.methods import Exploring, Method, MethodsOf, Settings, names
 from mdpnewton.policies import (
     Categorical,
@@ -28,6 +29,8 @@ from mdpnewton.policies import (
 from mdpnewton.simulators import Spaces
 
 PolicyKind = Literal["linear", "rbf", "mlp"]
+CriticKind = Literal["linear", "network", "better"]
+ADAM = 40  # steps of the network critic per fit; it goes on from where it was
 LEAST = 400  # transitions of the first batch, and of every batch unless the preset says less
 
 
@@ -67,6 +70,8 @@ class Preset:
             undone.
         remembered: Number of iterations whose points compete to be the policy that is played. The
             best return minus its standard error wins, because the newest point may be a lucky draw.
+        critic: "linear" in the random Fourier features, "network", or "better": the one of both
+            that has foretold the returns of new batches better, see `Rivals`.
     """
 
     discount: float | None = None
@@ -92,6 +97,7 @@ class Preset:
     divergence: float = 0.05
     tolerance: float = 2.0
     remembered: int = 5
+    critic: CriticKind = "better"
 
     def __post_init__(self) -> None:
         for name in ("episodes", "reuse", "features", "hidden", "remembered"):
@@ -116,6 +122,7 @@ class Preset:
             number("Preset", name, getattr(self, name), least=0)
         number("Preset", "ratio_limit", self.ratio_limit, least=1, infinite=True)
         number("Preset", "tolerance", self.tolerance, least=0, infinite=True)
+        choice("Preset", "critic", self.critic, get_args(CriticKind))
 
     def adapted(self, horizon: int, dimension: int) -> "Preset":
         """The preset with a number for all that depends on the environment.
@@ -188,6 +195,17 @@ def policy_of(
     if spaces.actions:
         return LinearSoftmax(outputs, inputs.size, inputs)
     return Gaussian(outputs, inputs.size, inputs, floor=preset.floor)
+
+
+def critic_of(features: RandomFourier, preset: Preset) -> Critic:
+    """The critic of a preset before its first fit; networks begin the same in all trainings."""
+    linear = LinearCritic(features, trace=preset.critic_trace, ridge=preset.ridge, anchored=True)
+    if preset.critic == "linear":
+        return linear
+    inputs = features.standardized
+    layers = mlp(jax.random.key(0), inputs.size, 1, preset.hidden)
+    network = NetworkCritic(layers, inputs, trace=preset.critic_trace, steps=ADAM)
+    return network if preset.critic == "network" else Rivals(linear, network)
 
 
 def blind_policy(spaces: Spaces, preset: Preset) -> tuple[Policy, PyTree]:

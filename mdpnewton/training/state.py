@@ -5,20 +5,21 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray, PyTree
 
 from mdpnewton.checks import choice, flag, instance, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluation import State
-from mdpnewton.evaluators import ActorCritic, LinearCritic
+from mdpnewton.evaluators import ActorCritic
 from mdpnewton.loop import Record
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy, RandomFourier, Standardized
 from mdpnewton.simulators import Simulator, timed
 from mdpnewton.simulators.environment import OURS, module_of
 from mdpnewton.simulators.trajectories import Trajectories
-from mdpnewton.training.presets import PolicyKind, Preset, policy_of, training_methods
+from mdpnewton.training.presets import PolicyKind, Preset, critic_of, policy_of, training_methods
 
 PARTS = (
     "environment",
@@ -61,7 +62,8 @@ class Chosen:
     """Which policy of a training is played.
 
     Attributes:
-        point: "best" for the last point with the highest lower bound of its return, or "newest".
+        point: "best" for the last point with the highest lower bound of its return, "newest", or
+            "average" for the mean of the last points.
         greedy: Whether it takes its most probable action always, or draws actions.
         transitions: Number of transitions that were played to choose; 0 if nothing was.
     """
@@ -71,7 +73,7 @@ class Chosen:
     transitions: int = 0
 
     def __post_init__(self) -> None:
-        choice("Chosen", "point", self.point, ("best", "newest"))
+        choice("Chosen", "point", self.point, ("best", "newest", "average"))
         flag("Chosen", "greedy", self.greedy)
         whole("Chosen", "transitions", self.transitions)
 
@@ -130,6 +132,13 @@ class Training:
         return max(reversed(self.recent), key=lambda point: point[0])[1]
 
     @property
+    def average(self) -> PyTree:
+        """The mean of the last points, where noise that each of them has learnt cancels."""
+        if not self.recent:
+            return self.w
+        return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *(w for _, w in self.recent))
+
+    @property
     def playing(self) -> Chosen:
         """What was chosen, or the best point with its most probable actions until then."""
         return self.chosen or Chosen()
@@ -137,7 +146,8 @@ class Training:
     @property
     def played(self) -> PyTree:
         """The parameters of the policy that is played."""
-        return self.best if self.playing.point == "best" else self.w
+        points = {"best": self.best, "newest": self.w, "average": self.average}
+        return points[self.playing.point]
 
     @property
     def transitions(self) -> int:
@@ -238,7 +248,7 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
     least = preset.least_transitions or 0
     return ActorCritic(
         simulator,
-        LinearCritic(features, trace=preset.critic_trace, ridge=preset.ridge, anchored=True),
+        critic_of(features, preset),
         1.0 if preset.discount is None else preset.discount,
         episodes=preset.episodes,
         least_transitions=least,
