@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 from mdpnewton.cli.tables import method_names
-from mdpnewton.cli.trainings import POLICY, played_table, reach, summarized
+from mdpnewton.cli.trainings import played_table, reach, summarized
+from mdpnewton.files.folder import POLICY
 from mdpnewton.version import RESULTS, __version__
 
 CHUNK = 4  # episodes of a compiled simulator that are played at once

@@ -58,6 +58,8 @@ class Interface:
         deadline: Usual length of an episode, as which the policy is told the time: it is the last
             entry of an observation, from 0 to 1. To be cut off then is to terminate. None if the
             time is not told.
+        observations: The environment's own space of observations, of Gymnasium.
+        actions: The environment's own space of actions, of Gymnasium.
     """
 
     name: str
@@ -66,7 +68,9 @@ class Interface:
     whole: bool
     unit_actions: bool
     flatten: Callable[[Any], np.ndarray]
-    deadline: int | None = None
+    deadline: int | None
+    observations: Any
+    actions: Any
 
     @classmethod
     def of(
@@ -77,7 +81,8 @@ class Interface:
         spaces, least = _spaces(name, environment)
         kind = getattr(environment.action_space, "dtype", None)
         whole = spaces.low is not None and np.issubdtype(kind, np.integer)
-        return cls(name, spaces, least, whole, unit_actions, flatten, deadline)
+        own = (environment.observation_space, environment.action_space)
+        return cls(name, spaces, least, whole, unit_actions, flatten, deadline, *own)
 
     @cached_property
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
