@@ -1,13 +1,21 @@
 """From a run folder, or the file in it, to something that acts."""
 
+import json
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from mdpnewton.checks import flag, instance, whole
+from jaxtyping import PyTree
+
+from mdpnewton.checks import flag, instance, refuse, whole
+from mdpnewton.deployment.controller import LoadedController
 from mdpnewton.deployment.policy import LoadedPolicy
-from mdpnewton.files.folder import POLICY
+from mdpnewton.deployment.tetris import LoadedTetris
+from mdpnewton.files.controllers import load_controller
+from mdpnewton.files.folder import CONTROLLER, POLICY, WEIGHTS
 from mdpnewton.files.states import load_newest, load_state, previous_of
-from mdpnewton.policies import Policy
+from mdpnewton.files.weights import load_weights
+from mdpnewton.policies import FiniteStateController, Policy
 from mdpnewton.simulators import spaces_of
 from mdpnewton.training.saved import check_own, saved_policy
 from mdpnewton.training.state import SPACES, parts_of
@@ -25,27 +33,35 @@ def load(
     policy: Policy | None = None,
     greedy: bool | None = None,
     seed: int | None = None,
-) -> LoadedPolicy:
-    """Load what was trained. No environment is needed, and none is made.
+) -> Any:
+    """Load what was trained or solved. No environment is needed, and none is made.
 
     Args:
-        path: A run folder of `mdpnewton train`, what `Training.save` wrote, or the file policy.npz
-            in it.
+        path: A run folder of `mdpnewton train`, `solve` or `tetris train`, what `Training.save`
+            wrote, or the file policy.npz, controller.json or weights.json in it.
         policy: The policy that was trained, if `train` was given one: a file has its arrays and not
             its class.
         greedy: Whether it takes its most probable action or draws one; by default what the training
-            chose.
+            chose, drawn for a controller, and the best placement for Tetris.
         seed: Random seed of actions that are drawn.
 
     Returns:
-        The policy, whose `act(observation)` returns an action that the environment takes.
+        A `LoadedPolicy`, a `LoadedController` or a `LoadedTetris`, whose `act` gives actions.
     """
     instance("load", "path", path, str | PathLike, "pass a run folder or the file in it")
     if greedy is not None:
         flag("load", "greedy", greedy)
     if seed is not None:
         whole("load", "seed", seed)
-    found = _policy(_file(Path(path)), policy, greedy)
+    file = _file(Path(path))
+    if file.suffix != ".json":
+        found: Any = _policy(file, policy, greedy)
+    elif policy is not None:
+        refuse("load", "policy", f"is for trainings, {file} is none")
+    elif _is_controller(file):
+        found = LoadedController(*_controller(file), bool(greedy))
+    else:
+        found = LoadedTetris(*load_weights(file), greedy is not False)
     found.reset(seed)
     return found
 
@@ -53,13 +69,27 @@ def load(
 def _file(path: Path) -> Path:
     """The file that is meant: itself, or the one in the folder."""
     if path.is_dir():
-        for file in (path / POLICY, previous_of(path / POLICY)):
-            if file.is_file():
-                return path / POLICY
-        raise ValueError(f"{path}: holds no {POLICY}; name a folder of `mdpnewton train`")
+        for name in (POLICY, CONTROLLER, WEIGHTS):
+            if any(file.is_file() for file in (path / name, previous_of(path / name))):
+                return path / name
+        known = f"{POLICY}, {CONTROLLER} or {WEIGHTS}"
+        raise ValueError(f"{path}: holds no {known}; name a run folder or the file in it")
     if not path.is_file():
         raise ValueError(f"{path}: no such file or folder; name a run folder or the file in it")
     return path
+
+
+def _is_controller(path: Path) -> bool:
+    """Whether it is a controller; weights of Tetris otherwise."""
+    try:
+        return "logits" in json.loads(path.read_bytes())
+    except (ValueError, TypeError):
+        return False  # reading the weights says what is wrong
+
+
+def _controller(path: Path) -> tuple[dict[str, Any], FiniteStateController, PyTree]:
+    policy, w, content = load_controller(path)
+    return content, policy, w
 
 
 def _policy(path: Path, own: Policy | None, greedy: bool | None) -> LoadedPolicy:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdpnewton.files.folder import prepare, write_whole
-from mdpnewton.policies import alone
+from mdpnewton.policies import alone, alone_controller
 from mdpnewton.version import __version__
 
 PROGRAM, ARRAYS = "policy.py", "weights.npz"
@@ -41,6 +41,12 @@ def export_numpy(folder: Path, about: dict[str, Any], arrays: dict[str, np.ndarr
     return _written(folder, what, about, arrays, Path(alone.__file__), "Acting")
 
 
+def export_controller(folder: Path, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Path:
+    """Write policy.py and weights.npz of a controller; see `Remembering` and `export_numpy`."""
+    what = f"Controller for {about.get('problem', 'a problem')}"
+    return _written(folder, what, about, arrays, Path(alone_controller.__file__), "Remembering")
+
+
 def _written(
     folder: Path,
     what: str,
@@ -49,7 +55,7 @@ def _written(
     source: Path,
     kind: str,
 ) -> Path:
-    """Write the program of a source and its arrays."""
+    """Write a program and its arrays; the program is a source of ours with what it needs."""
     for name in (PROGRAM, ARRAYS):
         if (folder / name).exists():
             raise ValueError(f"export: {folder / name} exists already; name another folder")
