@@ -16,6 +16,7 @@ from mdpnewton.simulators.abstract import SimulationError, Spaces
 
 OURS = ("mdpnewton/", "mdpnewton.environments")  # prefix of ids, and the module that registers them
 REMEDY = "fix the environment"
+PARTS = ("observation_space", "action_space", "reset", "step")  # of every environment
 
 
 class _Prints:
@@ -196,6 +197,25 @@ def made(name: str, **options: Any) -> Any:
     except (Exception, SystemExit) as error:
         what = f"it raised {type(error).__name__}: {_line(error)}"
         raise ValueError(f"environment {name!r} cannot be made: {what}; {REMEDY}.") from error
+
+
+def made_by(name: str, make: Callable[[], Any]) -> Any:
+    """The environment that a function makes; the name is what errors call it."""
+    try:
+        with PRINTS:
+            found = make()
+    except (ValueError, MissingExtraError):
+        raise
+    except (Exception, SystemExit) as error:
+        what = f"it raised {type(error).__name__}: {_line(error)}"
+        raise ValueError(f"environment {name!r} cannot be made: {what}; {REMEDY}.") from error
+    lacking = [part for part in PARTS if not hasattr(found, part)]
+    if lacking:
+        raise ValueError(
+            f"environment {name!r} cannot be made: {told(found)} is no environment of Gymnasium, "
+            f"it has no `{lacking[0]}`; {REMEDY}."
+        )
+    return found
 
 
 def module_of(name: str) -> str:

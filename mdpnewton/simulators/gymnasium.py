@@ -1,6 +1,7 @@
 """Any Gymnasium environment as a simulator."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Key, PRNGKeyArray, PyTree
 
 from mdpnewton.checks import flag, instance, whole
 from mdpnewton.simulators.abstract import check_play
-from mdpnewton.simulators.environment import Episode, Interface, made, picture
+from mdpnewton.simulators.environment import Episode, Interface, made, made_by, picture
 from mdpnewton.simulators.trajectories import Trajectories
 
 UNLIMITED = 1000  # steps per episode, for an environment without a limit of its own
@@ -56,7 +57,8 @@ class GymnasiumSimulator:
         self.deadline = deadline
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
         self._given = make
-        self.make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
+        how = partial(made, make) if isinstance(make, str) else partial(made_by, self.name, make)
+        self.make: Callable[[], Any] = how
         self._environments = [self.make()]
         first = self._environments[0]
         self.interface = Interface.of(self.name, first, self.unit_actions, deadline)

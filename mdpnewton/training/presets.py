@@ -169,7 +169,7 @@ TRAINING_METHODS = names("sampled")
 
 
 def policy_of(
-    kind: PolicyKind,
+    kind: Kind,
     spaces: Spaces,
     features: RandomFourier,
     preset: Preset = PRACTICAL,
