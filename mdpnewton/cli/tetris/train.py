@@ -201,5 +201,5 @@ COMMAND = Command(
     "look for weights",
     Options,
     _plan,
-    folder="tetris-{features}-{height}x{width}-{seed}",
+    folder="tetris-{features}-{height}x{width}-{method}-{seed}",
 )
