@@ -8,6 +8,7 @@ import user_environments  # noqa: F401
 
 import mdpnewton as mn
 from mdpnewton.cli import main
+from mdpnewton.cli.flags import attribute_docs
 from mdpnewton.cli.flow import folder_name
 from mdpnewton.cli.solve import COMMAND as SOLVE
 from mdpnewton.cli.tetris.train import COMMAND as TETRIS
@@ -73,3 +74,17 @@ def test_default_folders_tell_runs_apart():
     assert folder_name(COMMAND.folder, other) == wanted
     for command in (SOLVE, TETRIS):
         assert "-{method}-{seed}" in command.folder
+
+
+def test_help_lists_the_numbers_of_the_preset(capsys):
+    docs = attribute_docs(mn.Preset)
+    with pytest.raises(SystemExit):
+        main(["train", "cartpole", "--help"])
+    out = capsys.readouterr().out
+    assert "mdpnewton train cartpole --set NAME=VALUE\n" in out
+    assert all(f"\n{name}={value}\n" in out for name, value in vars(mn.PRACTICAL).items())
+    assert " ".join(docs["share"].split()) in " ".join(out.split())
+    for words in (["train", "--help"], ["run", "--help"], ["run", "nosuch", "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert "--set NAME=VALUE\n" not in capsys.readouterr().out

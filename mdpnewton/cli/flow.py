@@ -85,6 +85,7 @@ class Command:
         lean: Whether `--json` without `--out` writes no folder.
         one_thread: Whether it computes with one thread per process, so that its numbers do not
             depend on the number of cores.
+        more: Gives further lines of the help for what is given before `--help`.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Command:
     json: bool = True
     lean: bool = False
     one_thread: bool = False
+    more: Callable[[Any], str] | None = None
 
 
 def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from mdpnewton.cli.flags import flag, split_setting
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.cli.settings import preset_help
 from mdpnewton.cli.tables import method_names
 from mdpnewton.cli.trainings import played_table, reach, summarized
 from mdpnewton.files.folder import POLICY
@@ -41,7 +42,8 @@ class Options:
         iterations: Stop after so many iterations.
         transitions: Stop when so many transitions have been played (default: 25000).
         seed: Random seed.
-        set: Change a number of the preset, as discount=0.99; may be repeated.
+        set: Change a number of the preset, as discount=0.99; may be repeated. `mdpnewton train ENV
+            --help` lists them.
         workers: Number of processes that play episodes; one unless given, or with `--cluster
             local` as many as there are cores. The numbers do not depend on it.
         cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
@@ -262,4 +264,5 @@ COMMAND = Command(
     _plan,
     folder="train-{environment}-{policy}-{method}-{seed}-{set}",
     one_thread=True,
+    more=preset_help,
 )
