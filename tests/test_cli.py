@@ -1,6 +1,7 @@
 """The command line: contents, one-line errors, nothing else on standard output."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -71,6 +72,18 @@ def test_list_names_everything_in_80_columns(capsys, what):
         assert {kind: set(found[kind]) for kind in found} == names
     else:
         assert set(found) == names[what]
+
+
+def test_list_says_how_long_an_experiment_takes(capsys):
+    _, out, _ = run(capsys, "list", "experiments", "--json")
+    for name, row in json.loads(out).items():
+        assert row["shows"] == EXPERIMENTS[name].shows
+        assert list(row["takes"]) == ["quick", "laptop", "paper"]
+        assert all(re.fullmatch(r"[\d.]+ (s|min|h|day|week)", one) for one in row["takes"].values())
+    _, out, _ = run(capsys, "list", "experiments")
+    assert "manipulator-line-search" in out
+    assert "1.5 h" in out
+    assert "times: roughly, at each --scale, with one worker" in out
 
 
 def test_list_says_where_a_method_applies(capsys):

@@ -13,6 +13,7 @@ from mdpnewton.domains.cartpole import CartPole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import begin
+from mdpnewton.training.verdict import cut_off
 
 SMALL = mn.Preset(features=20, hidden=8)
 HOW = {"iterations": 1, "policy": "linear", "preset": SMALL}
@@ -48,6 +49,18 @@ def test_a_class_is_an_environment_too():
     simulator = simulator_of(CartPole)
     np.testing.assert_array_equal(simulator.spaces.high, [1.0])
     assert type(simulator_of("cartpole")) is type(simulator)
+
+
+def test_a_training_says_that_episodes_were_cut_off_where_nobody_gave_a_limit():
+    policy = mn.LinearSoftmax(2, 2, mn.Standardized(jnp.zeros(1), jnp.ones(1)))
+    for options, said in (
+        ({}, "2 of 2 episodes were cut off after 1000 steps"),
+        ({"horizon": 9}, ""),
+    ):
+        simulator = mn.GymnasiumSimulator(lambda: Walk(limit=10**6), **options)
+        batch = simulator.play(jax.random.key(0), policy, policy.initial_parameters(), 2)
+        assert "".join(cut_off(simulator, batch)).startswith(said)
+        assert bool(said) == bool(cut_off(simulator, batch))
 
 
 def test_wrappers_of_a_vector_are_made_again():

@@ -18,7 +18,7 @@ class Options:
 
     Attributes:
         experiment: A name from `mdpnewton list experiments`.
-        scale: Seconds, minutes on two cores, or the paper's sizes.
+        scale: Under a minute, minutes to hours, or the paper's sizes: see `mdpnewton list`.
         seed: Random seed.
         set: Change a setting of the experiment; may be repeated.
         settings: Show the settings of the experiment and run nothing, as `--help` after its name

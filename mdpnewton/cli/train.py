@@ -186,7 +186,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
     import jax
 
     from mdpnewton.report.training import draw_training
-    from mdpnewton.training.verdict import remarks, verdict_on
+    from mdpnewton.training.verdict import cut_off, remarks, verdict_on
 
     key = jax.random.key(options.seed + 10_000)
     played = training.play(key, FINAL_EPISODES)
@@ -204,7 +204,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         "final": summarized(training, played),
         "verdict": asdict(verdict_on(training, key, played)),
         "restarts": training.restarts,
-        "remarks": remarks(training.history),
+        "remarks": [*remarks(training.history), *cut_off(training.simulator, played)],
     }
     return Outcome(
         results,

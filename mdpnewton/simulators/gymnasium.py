@@ -29,6 +29,7 @@ class GymnasiumSimulator:
     Attributes:
         spaces: Spaces of observations and actions.
         horizon: The environment's own limit of steps, or 1000 if it has none.
+        limited: Whether there is a limit of steps, of the environment's or as it was given.
         copies: Number of episodes that run side by side if the policy is known to JAX only, see
             `Policy.actor`. It changes the last bits at most.
         unit_actions: Whether -1 and 1 in the policy's actions stand for the ends of the box. In a
@@ -67,6 +68,7 @@ class GymnasiumSimulator:
         self.spaces = own if deadline is None else own.timed()
         limit = getattr(first.spec, "max_episode_steps", None)
         self.horizon = horizon or limit or UNLIMITED
+        self.limited = bool(horizon or limit)
 
     def play(
         self,
