@@ -125,6 +125,20 @@ def test_analyze_prints_every_term_in_full_precision(tmp_path, capsys, kind):
     assert (found["witness"] is None) == (kind == "tabular")
 
 
+def test_analyze_replaces_its_own_results_and_no_others(tmp_path, capsys):
+    path, out = model(tmp_path), tmp_path / "run"
+    for _ in range(2):
+        assert run(capsys, "analyze", path, "--out", out)[0] == 0
+    path.rename(tmp_path / "other.npz")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("")
+    for folder in (out, tmp_path / "full"):
+        status, _, err = run(capsys, "analyze", tmp_path / "other.npz", "--out", folder)
+        assert status == 2
+        assert err.endswith("on the same; name another folder with --out\n")
+    assert not (tmp_path / "full" / "results.json").exists()
+
+
 def test_analyze_without_weights_starts_at_the_uniform_policy(tmp_path, capsys):
     _, out, _ = run(capsys, "analyze", model(tmp_path), "--json")
     found = json.loads(out)

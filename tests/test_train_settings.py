@@ -55,6 +55,7 @@ def test_a_training_with_other_numbers_is_another_run(capsys, tmp_path):
     assert main([*command, "--set", "hidden=5"]) == 0
     preset = load_state(tmp_path / POLICY)["preset"]
     assert (preset["discount"], preset["hidden"]) == (0.9, 5)
+    assert mn.load(tmp_path).act([0.5]) in (1, 2)  # what a command saves acts too
     about = json.loads((tmp_path / "config.json").read_text())
     assert about["set"] == {"discount": "0.9", "hidden": "5"}
     capsys.readouterr()

@@ -46,9 +46,9 @@ class _Parser(argparse.ArgumentParser):
 class _Help(argparse.Action):
     """Shows the help of a command, and more about what was given before it."""
 
-    def __init__(self, *names: Any, more: Callable[[Any], str], **options: Any):
+    def __init__(self, option_strings: Any, dest: str, more: Callable[[Any], str]):
         text = "show this help message, and more if it comes last, and exit"
-        super().__init__(*names, nargs=0, help=text, **options)
+        super().__init__(option_strings, dest, nargs=0, help=text)
         self.more = more
 
     def __call__(self, parser: Any, given: Any, values: Any, option: Any = None) -> None:
