@@ -57,6 +57,7 @@ benchmark: setup
 	$(BIN)/python benchmarks/tetris.py
 	$(BIN)/python benchmarks/ball_in_cup.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/acting.py
 
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache

@@ -1,5 +1,6 @@
 from .analysis import Analysis, analyze, value_consistency
 from .curvature import Curvature, curvature, gradient, surrogate
+from .deployment import LoadedController, LoadedPolicy, LoadedTetris, TetrisMove, load
 from .domains.garnet import garnet
 from .domains.tetris.policy import AfterstatePolicy
 from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
@@ -245,6 +246,12 @@ __all__ = [
     "Training",
     "train",
     "proceed",
+    # what was trained, outside of the library
+    "load",
+    "LoadedPolicy",
+    "LoadedController",
+    "LoadedTetris",
+    "TetrisMove",
     "TetrisTraining",
     "train_tetris",
     # analysis

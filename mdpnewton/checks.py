@@ -15,6 +15,7 @@ EXTRAS = {
     "matplotlib": ("Matplotlib", "plots"),
     "mujoco": ("MuJoCo", "mujoco"),
     "numba": ("Numba", "tetris"),
+    "onnx": ("ONNX", "onnx"),
     "ray": ("Ray", "ray"),
 }
 

@@ -68,6 +68,27 @@ class SearchResult:
     trace: tuple[PyTree, ...] = ()
     failure: str = ""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was not as it should be, in sentences: where it went downhill, what was indefinite.
+
+        An objective that is estimated from samples may fall by chance.
+        """
+        found = []
+        best = max(self.history, key=lambda one: one.objective, default=None)
+        if best is not None and self.objective < best.objective:
+            found.append(
+                f"it ended at {self.objective:.6g}, below the {best.objective:.6g} of iteration "
+                f"{best.iteration}; take shorter steps, or a rule that undoes them (`KeepIfBetter`)"
+            )
+        count = sum(one.report.negative_curvature for one in self.history)
+        if count:
+            found.append(
+                f"{count} of {len(self.history)} linear systems were indefinite; for the second "
+                f"Gauss-Newton method use `Precondition('V2', fisher_damping=TightOffset())`"
+            )
+        return tuple(found)
+
     def or_interrupt(self) -> "SearchResult":
         """Return this result, or raise `KeyboardInterrupt` if the search was interrupted.
 

@@ -48,7 +48,7 @@ def installed(tmp_path_factory):
 def test_no_extra_is_installed(installed):
     names = installed("python", "-m", "pip", "list", "--format", "freeze").stdout.lower()
     assert "mdpnewton==" in names
-    for name in ("matplotlib", "pillow", "gymnasium", "numba", "mujoco", "cma", "ray"):
+    for name in ("matplotlib", "pillow", "gymnasium", "numba", "mujoco", "cma", "ray", "onnx"):
         assert f"\n{name}==" not in f"\n{names}", name
 
 

@@ -1,6 +1,7 @@
 """The command line: contents, one-line errors, nothing else on standard output."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -73,6 +74,18 @@ def test_list_names_everything_in_80_columns(capsys, what):
         assert set(found) == names[what]
 
 
+def test_list_says_how_long_an_experiment_takes(capsys):
+    _, out, _ = run(capsys, "list", "experiments", "--json")
+    for name, row in json.loads(out).items():
+        assert row["shows"] == EXPERIMENTS[name].shows
+        assert list(row["takes"]) == ["quick", "laptop", "paper"]
+        assert all(re.fullmatch(r"[\d.]+ (s|min|h|day|week)", one) for one in row["takes"].values())
+    _, out, _ = run(capsys, "list", "experiments")
+    assert "manipulator-line-search" in out
+    assert "1.5 h" in out
+    assert "times: roughly, at each --scale, with one worker" in out
+
+
 def test_list_says_where_a_method_applies(capsys):
     _, out, _ = run(capsys, "list", "methods", "--json")
     found = json.loads(out)
@@ -110,6 +123,20 @@ def test_analyze_prints_every_term_in_full_precision(tmp_path, capsys, kind):
     assert found["constant_curvature"] is True
     assert found["value_consistent"] is (kind == "tabular")
     assert (found["witness"] is None) == (kind == "tabular")
+
+
+def test_analyze_replaces_its_own_results_and_no_others(tmp_path, capsys):
+    path, out = model(tmp_path), tmp_path / "run"
+    for _ in range(2):
+        assert run(capsys, "analyze", path, "--out", out)[0] == 0
+    path.rename(tmp_path / "other.npz")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("")
+    for folder in (out, tmp_path / "full"):
+        status, _, err = run(capsys, "analyze", tmp_path / "other.npz", "--out", folder)
+        assert status == 2
+        assert err.endswith("on the same; name another folder with --out\n")
+    assert not (tmp_path / "full" / "results.json").exists()
 
 
 def test_analyze_without_weights_starts_at_the_uniform_policy(tmp_path, capsys):

@@ -214,7 +214,7 @@ WRONG = {
     "Preset(ratio_limit": (lambda: mn.Preset(ratio_limit=0.5), "at least 1, got 0.5"),
     "Preset(divergence": (lambda: mn.Preset(divergence=NAN), "above 0, got nan"),
     "Preset(remembered": (lambda: mn.Preset(remembered=0), "at least 1, got 0"),
-    "train(environment": (lambda: mn.train(None), "got NoneType; pass a Gymnasium id"),
+    "train(environment": (lambda: mn.train(None), "got None; pass a Gymnasium id"),
     "maximize(function": (lambda: mn.maximize(1.0, [0.0]), "needs a Callable, got float"),
     "maximize(start": (lambda: mn.maximize(flat, [[0.0]]), "1 axis (k,), not empty"),
     "maximize(start NaN": (lambda: mn.maximize(flat, [NAN]), "entry (0,) is nan"),

@@ -23,6 +23,7 @@ LAYERS = (
     {"methods", "analysis"},
     {"loop", "report"},
     {"training"},
+    {"deployment"},
     {"experiments"},
     {"cli"},
     {"__main__"},

@@ -270,3 +270,19 @@ def test_bad_arguments_are_refused_in_one_line():
     pairs = EVALUATOR.evaluate(None, POLICY, w)
     with pytest.raises(ValueError, match="pass `evaluator"):
         mn.direction("hessian_free_newton", POLICY, w, pairs)
+
+
+def test_a_search_says_that_it_went_downhill_and_that_systems_were_indefinite():
+    negative = mn.FiniteMDP(MDP.transition, MDP.reward - 10.0, MDP.start, MDP.discount)
+    evaluator = mn.FiniteEvaluator(negative)
+    raw = mn.Precondition("H2", mn.Dense(), 0.0)
+    found = mn.search(evaluator, POLICY, START, raw, mn.Constant(0.5), iterations=3)
+    assert found.objective < found.history[0].objective
+    downhill, indefinite = found.remarks
+    assert downhill.startswith(f"it ended at {found.objective:.6g}, below the ")
+    assert "of iteration 0; take shorter steps" in downhill
+    assert indefinite.startswith("3 of 3 linear systems were indefinite; for the second")
+    advised = mn.Precondition("V2", fisher_damping=mn.TightOffset())
+    found = mn.search(evaluator, POLICY, START, advised, mn.Constant(0.5), iterations=3)
+    assert found.objective > found.history[0].objective
+    assert found.remarks == ()

@@ -79,6 +79,9 @@ def test_settings_are_shown_with_defaults_and_docs(name, tmp_path, monkeypatch, 
     out = capsys.readouterr().out
     for setting, shown in found.items():
         assert f"\n{setting}={shown['quick']}" in out
+    with pytest.raises(SystemExit):
+        main(["run", name, "--help"])
+    assert capsys.readouterr().out.endswith(f"\n\n{out}")
     sentences = [line for line in out.splitlines() if line.startswith("    ")]
     assert max(map(len, sentences)) <= 80
     assert " ".join(" ".join(sentences).split()) == " ".join(docs.values())

@@ -96,7 +96,7 @@ def test_bad_files_are_refused_in_one_line(capsys, weights, content, words, comm
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("play",), "--weights"),
+        (("play", "--features", "bi"), "--weights"),
         (("play", "--weights", "no-such-file.json"), "No such file"),
         (("play", "--weights", "."), "directory"),
         (("watch", "--features", "bi"), "--weights"),

@@ -7,7 +7,8 @@ from typing import Any
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
-from mdpnewton.cli.trainings import POLICY, load_training, played_table, summarized
+from mdpnewton.cli.trainings import load_training, played_table, summarized
+from mdpnewton.files.folder import POLICY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,7 @@ class Command:
         lean: Whether `--json` without `--out` writes no folder.
         one_thread: Whether it computes with one thread per process, so that its numbers do not
             depend on the number of cores.
+        more: Gives further lines of the help for what is given before `--help`.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Command:
     json: bool = True
     lean: bool = False
     one_thread: bool = False
+    more: Callable[[Any], str] | None = None
 
 
 def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> None:
@@ -128,7 +130,7 @@ def folder_name(template: str, options: Any) -> str:
 def _held(plan: Plan, folder: Path) -> Iterator[None]:
     """The folder is there, it is ours alone, and it is that of this run."""
     from mdpnewton.files.folder import prepare
-    from mdpnewton.files.identity import begin_run, set_aside
+    from mdpnewton.files.identity import begin_run, check_replaceable, set_aside
     from mdpnewton.files.lock import locked
 
     aside = set_aside(folder) if plan.restart else None
@@ -137,6 +139,8 @@ def _held(plan: Plan, folder: Path) -> Iterator[None]:
     prepare(folder)
     with locked(folder, plan.part):
         warning = begin_run(folder, plan.about) if plan.resumes else ""
+        if not plan.resumes:
+            check_replaceable(folder, plan.about)
         if warning:
             print(f"mdpnewton: warning: {warning}", file=sys.stderr)
         yield

@@ -8,6 +8,8 @@ from mdpnewton.cli import tables
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
 
+SCALES = ("quick", "laptop", "paper")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -36,10 +38,10 @@ def _table(found: dict[str, Any]) -> Any:
 
     shown: list[Any] = []
     if "experiments" in found:
-        table = _named("mdpnewton run EXPERIMENT", "experiment", "shows")
-        for name, text in found["experiments"].items():
-            table.add_row(name, text)
-        shown.append(table)
+        table = _named("mdpnewton run EXPERIMENT", "experiment", "shows", *SCALES)
+        for name, row in found["experiments"].items():
+            table.add_row(name, row["shows"], *(row["takes"][scale] for scale in SCALES))
+        shown += [table, "times: roughly, at each --scale, with one worker"]
     if "methods" in found:
         table = _named("--method METHOD", "method", "where")
         for name, row in found["methods"].items():

@@ -7,7 +7,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +41,20 @@ GROUPS = {"tetris": "play Tetris, watch it, or look for weights"}
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; see `{self.prog} --help`")
+
+
+class _Help(argparse.Action):
+    """Shows the help of a command, and more about what was given before it."""
+
+    def __init__(self, option_strings: Any, dest: str, more: Callable[[Any], str]):
+        text = "show this help message, and more if it comes last, and exit"
+        super().__init__(option_strings, dest, nargs=0, help=text)
+        self.more = more
+
+    def __call__(self, parser: Any, given: Any, values: Any, option: Any = None) -> None:
+        text = "\n\n".join(filter(None, (parser.format_help().rstrip(), self.more(given))))
+        print(text)
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +102,9 @@ def new_parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParse
         group, _, name = command.name.rpartition(" ")
         if group not in places:
             places[group] = _places(places[""].add_parser(group, help=GROUPS.get(group)))
-        added = places[group].add_parser(name, help=command.help)
+        added = places[group].add_parser(name, help=command.help, add_help=command.more is None)
+        if command.more is not None:
+            added.add_argument("-h", "--help", action=_Help, more=command.more)
         add_flags(added, command.options)
         _add_output(added, command)
         added.set_defaults(command=command)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from mdpnewton.cli.flags import flag, split_setting
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
-from mdpnewton.cli.settings import settings_plan
+from mdpnewton.cli.settings import experiment_help, settings_plan
 from mdpnewton.cli.tables import experiments
 from mdpnewton.version import RESULTS, __version__
 
@@ -18,10 +18,11 @@ class Options:
 
     Attributes:
         experiment: A name from `mdpnewton list experiments`.
-        scale: Seconds, minutes on two cores, or the paper's sizes.
+        scale: Under a minute, minutes to hours, or the paper's sizes: see `mdpnewton list`.
         seed: Random seed.
         set: Change a setting of the experiment; may be repeated.
-        settings: Show the settings of the experiment and run nothing.
+        settings: Show the settings of the experiment and run nothing, as `--help` after its name
+            does.
         workers: Number of processes that do jobs; one unless given, or with `--cluster local` as
             many as there are cores. The numbers do not depend on it.
         cluster: Do the jobs on a Ray cluster: `auto` for the one that this machine belongs to,
@@ -104,4 +105,5 @@ COMMAND = Command(
     _plan,
     folder="{experiment}-{scale}-{seed}-{set}",
     one_thread=True,
+    more=experiment_help,
 )

@@ -78,6 +78,7 @@ def _solved(
     from mdpnewton.cli import jobs
     from mdpnewton.evaluators import ControllerEvaluator
     from mdpnewton.files.controllers import observation_labels, save_controller
+    from mdpnewton.files.folder import CONTROLLER
     from mdpnewton.report.controllers import draw_controller
     from mdpnewton.training.restarts import restarts
 
@@ -95,7 +96,7 @@ def _solved(
     assert found is not None  # there are no shards
     evaluator = ControllerEvaluator(pomdp)
     policy = evaluator.controller(options.nodes)
-    name, saved, w = options.model.stem, folder / "controller.json", found.pop("w")
+    name, saved, w = options.model.stem, folder / CONTROLLER, found.pop("w")
     ends = sorted(found.pop("values"))
     results = {
         "problem": name,

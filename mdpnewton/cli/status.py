@@ -7,7 +7,7 @@ from typing import Any
 
 from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
-from mdpnewton.cli.trainings import POLICY
+from mdpnewton.files.folder import POLICY
 from mdpnewton.version import RESULTS
 
 Found = tuple[dict[str, Any], list[str]]  # for `--json`, and lines to show

@@ -12,11 +12,14 @@ def method_names(*places: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for place in places for name in names(place)))
 
 
-def experiments() -> dict[str, str]:
-    """What every experiment shows, by its name."""
+def experiments() -> dict[str, dict[str, Any]]:
+    """What every experiment shows and how long each scale takes, by its name."""
     from mdpnewton.experiments import EXPERIMENTS
 
-    return {name: row.shows for name, row in EXPERIMENTS.items()}
+    return {
+        name: {"shows": row.shows, "takes": row.takes._asdict()}
+        for name, row in EXPERIMENTS.items()
+    }
 
 
 def methods() -> dict[str, dict[str, Any]]:

@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from mdpnewton.cli.flags import flag
+from mdpnewton.cli.flags import flag, split_setting
 from mdpnewton.cli.flow import Command, Outcome, Plan, Progress
+from mdpnewton.cli.settings import preset_help
 from mdpnewton.cli.tables import method_names
-from mdpnewton.cli.trainings import POLICY, played_table, reach, summarized
+from mdpnewton.cli.trainings import played_table, reach, summarized
+from mdpnewton.files.folder import POLICY
 from mdpnewton.version import RESULTS, __version__
 
 CHUNK = 4  # episodes of a compiled simulator that are played at once
@@ -40,6 +42,8 @@ class Options:
         iterations: Stop after so many iterations.
         transitions: Stop when so many transitions have been played (default: 25000).
         seed: Random seed.
+        set: Change a number of the preset, as discount=0.99; may be repeated. `mdpnewton train ENV
+            --help` lists them.
         workers: Number of processes that play episodes; one unless given, or with `--cluster
             local` as many as there are cores. The numbers do not depend on it.
         cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
@@ -54,6 +58,7 @@ class Options:
     iterations: int | None = flag(None, least=1)
     transitions: int | None = flag(None, least=1)
     seed: int = flag(0, least=0)
+    set: tuple[str, ...] = flag((), metavar="NAME=VALUE")
     workers: int | None = flag(None, least=1)
     cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
@@ -64,6 +69,8 @@ def _plan(options: Options, folder: Path) -> Plan:
     from mdpnewton.environments.names import simulator_of
     from mdpnewton.files.identity import MARK
 
+    changes = dict(split_setting(text) for text in options.set)
+    _preset(options)  # refuses what can be refused
     reach(options.environment)
     modules = modules_of(options.environment)
     executor = executor_for(options.workers, options.cluster, modules)
@@ -78,12 +85,25 @@ def _plan(options: Options, folder: Path) -> Plan:
         "version": __version__,
         MARK: RESULTS,
     }
+    if changes:  # runs of older versions have none
+        about["set"] = changes
 
     def run(progress: Progress) -> Outcome:
         with executor:
             return _trained(options, folder, _played_by(executor, simulator), progress)
 
     return Plan(run, title=options.environment, about=about, resumes=True, restart=options.restart)
+
+
+def _preset(options: Options) -> Any:
+    """The preset with the numbers that are set."""
+    from mdpnewton.experiments.settings import changed
+    from mdpnewton.training.presets import Preset
+
+    changes = dict(split_setting(text) for text in options.set)
+    if "squashed" in changes:
+        raise ValueError("--set squashed: say --actions squashed or --actions clipped")
+    return changed(Preset(squashed=options.actions == "squashed"), changes)
 
 
 def _played_by(executor: Any, simulator: Any) -> Any:
@@ -136,7 +156,6 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
 
     from mdpnewton.environments.check import warnings_of
     from mdpnewton.files.states import load_newest
-    from mdpnewton.training.presets import Preset
     from mdpnewton.training.state import Training
     from mdpnewton.training.train import begin
 
@@ -151,7 +170,7 @@ def _begun(options: Options, folder: Path, simulator: Any) -> Any:
         simulator,
         options.policy,
         options.seed,
-        Preset(squashed=options.actions == "squashed"),
+        _preset(options),
         method=options.method,
         environment=options.environment,
     )
@@ -167,7 +186,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
     import jax
 
     from mdpnewton.report.training import draw_training
-    from mdpnewton.training.verdict import remarks, verdict_on
+    from mdpnewton.training.verdict import cut_off, remarks, verdict_on
 
     key = jax.random.key(options.seed + 10_000)
     played = training.play(key, FINAL_EPISODES)
@@ -185,7 +204,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         "final": summarized(training, played),
         "verdict": asdict(verdict_on(training, key, played)),
         "restarts": training.restarts,
-        "remarks": remarks(training.history),
+        "remarks": [*remarks(training.history), *cut_off(training.simulator, played)],
     }
     return Outcome(
         results,
@@ -243,6 +262,7 @@ COMMAND = Command(
     "a policy for a Gymnasium environment",
     Options,
     _plan,
-    folder="train-{environment}-{policy}-{method}-{seed}",
+    folder="train-{environment}-{policy}-{method}-{seed}-{set}",
     one_thread=True,
+    more=preset_help,
 )

@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-POLICY = "policy.npz"  # the checkpoint of a training: its policy and everything else
-
 
 def reach(environment: Any) -> None:
     """Let `module:Id-v0` find a module in the current folder, as `python -m` would.

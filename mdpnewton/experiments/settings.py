@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from mdpnewton.checks import choice, number, whole
+
+WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def check_settings(config: Any, **rules: float | Mapping[str, float] | Iterable[str]) -> None:
@@ -38,22 +40,42 @@ def listed(setting: str, text: str, known: Iterable[str]) -> list[str]:
 
 
 def changed(config: Any, changes: Mapping[str, str]) -> Any:
-    """The `Config` with settings from their text; an error names the setting and the rule."""
+    """The `Config` with settings from their text; an error names the setting and the rule.
+
+    Args:
+        config: A dataclass with numbers, texts, and True or False, which checks its fields.
+        changes: Texts by the names of settings.
+    """
     known = {one.name: getattr(config, one.name) for one in fields(config)}
+    values = {}
     for name, text in changes.items():
         if name not in known:
             listed = ", ".join(f"{name}={value}" for name, value in known.items())
             raise ValueError(f"--set {name}: there is no such setting; known: {listed}")
-        kind = type(known[name])
+        kind = _kind(config, name)
         try:
-            value = kind(text)
-        except ValueError:
+            values[name] = WORDS[text.lower()] if kind is bool else kind(text)
+        except (KeyError, ValueError):
+            default = "" if known[name] is None else f", as {known[name]!r}"
             raise ValueError(
-                f"--set {name}={text}: needs a value of type {kind.__name__}, as {known[name]!r}"
+                f"--set {name}={text}: needs a value of type {kind.__name__}{default}"
             ) from None
-        try:
-            config = replace(config, **{name: value})
-        except ValueError as error:
-            rule = str(error).removeprefix(f"`Config({name}=...)` ")
-            raise ValueError(f"--set {name}={text}: {rule}") from None
-    return config
+    try:
+        return replace(config, **values)
+    except ValueError as error:
+        rule, call = str(error), type(config).__name__
+        broken = [name for name in changes if rule.startswith(f"`{call}({name}=...)` ")]
+        for name in broken:
+            rule = rule.removeprefix(f"`{call}({name}=...)` ")
+        told = " --set ".join(f"{name}={changes[name]}" for name in broken or changes)
+        raise ValueError(f"--set {told}: {rule}") from None
+
+
+def _kind(config: Any, name: str) -> Any:
+    """The type of a setting: that of its value, or the annotated one where that is None."""
+    value = getattr(config, name)
+    if value is not None:
+        return type(value)
+    return next(
+        one for one in get_args(get_type_hints(type(config))[name]) if one is not type(None)
+    )

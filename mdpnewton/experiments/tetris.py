@@ -238,7 +238,7 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
     """A replay of the best weights, as a GIF, and the weights as `tetris play` reads them."""
     from mdpnewton.domains.tetris.pictures import color_picture, placed_cells
     from mdpnewton.domains.tetris.plain import decisions
-    from mdpnewton.files.folder import to_json, write_whole
+    from mdpnewton.files.folder import WEIGHTS, to_json, write_whole
     from mdpnewton.report.training import save_animation
 
     height, width = results["board"]
@@ -252,5 +252,5 @@ def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
         frames.append(color_picture(step.board | new, step.piece, new))
     save_animation(folder / "replay.gif", frames, 150)
     saved = {"features": results["features"], "weights": weights, "width": width}
-    write_whole(folder / "weights.json", to_json(saved).encode())
+    write_whole(folder / WEIGHTS, to_json(saved).encode())
     return [folder / "replay.gif"]

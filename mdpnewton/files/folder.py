@@ -10,6 +10,10 @@ from typing import Any
 
 from mdpnewton.files.machine import made_with
 
+POLICY = "policy.npz"  # the state of a training: its policy and everything else
+CONTROLLER = "controller.json"
+WEIGHTS = "weights.json"
+
 
 def write_run(
     folder: Path,
@@ -42,16 +46,21 @@ def write_run(
     return written
 
 
-def prepare(folder: Path) -> None:
-    """Create the folder, before anything is computed for it."""
+def prepare(folder: Path, call: str = "--out") -> None:
+    """Create the folder, before anything is computed for it.
+
+    Args:
+        folder: The folder.
+        call: What named it, for errors.
+    """
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out {folder}: is a file; name a folder")
+        raise ValueError(f"{call} {folder}: is a file; name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--out {folder}: cannot be made ({error.strerror})") from None
+        raise ValueError(f"{call} {folder}: cannot be made ({error.strerror})") from None
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"--out {folder}: is not writable; name another folder")
+        raise ValueError(f"{call} {folder}: is not writable; name another folder")
 
 
 def to_json(content: Any) -> str:

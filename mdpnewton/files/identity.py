@@ -47,6 +47,27 @@ def recognised(folder: Path, about: Mapping[str, Any]) -> str:
     return told and f"{folder}: this run began with {told}; its last bits may depend on that"
 
 
+def check_replaceable(folder: Path, about: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds anything but an earlier result of the same command on the same.
+
+    Args:
+        folder: The run folder of a command that does not go on with what it finds.
+        about: What config.json will say.
+    """
+    if is_free(folder):
+        return
+    try:
+        before = json.loads((folder / CONFIG).read_bytes())
+    except (OSError, ValueError):
+        before = None
+    wanted = {name: value for name, value in about.items() if name not in FREE}
+    if not isinstance(before, dict) or any(before.get(name) != wanted[name] for name in wanted):
+        raise ValueError(
+            f"{folder}: is not empty and holds no earlier result of this command on the same; name "
+            f"another folder with --out"
+        )
+
+
 def run_in(folder: Path) -> dict[str, Any]:
     """What config.json says of the run in a folder.
 

@@ -4,13 +4,14 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mdpnewton.files.archive import load_arrays
-from mdpnewton.files.folder import write_whole
+from mdpnewton.files.folder import POLICY, prepare, write_whole
 from mdpnewton.files.machine import made_with
 from mdpnewton.version import __version__
 
@@ -39,6 +40,19 @@ def save_state(path: Path, state: Mapping[str, Any], *, two: bool = False) -> No
     content = io.BytesIO()
     np.savez(content, **members)  # type: ignore[arg-type]
     write_whole(path, content.getvalue(), previous_of(path) if two else None)
+
+
+def save_to(path: str | PathLike[str], state: Mapping[str, Any]) -> Path:
+    """Write plain data to policy.npz in a folder, or to a file whose name ends with .npz.
+
+    Returns:
+        The file.
+    """
+    given = Path(path)
+    file = given if given.suffix == ".npz" and not given.is_dir() else given / POLICY
+    prepare(file.parent, "save")
+    save_state(file, state)
+    return file
 
 
 def previous_of(path: Path) -> Path:

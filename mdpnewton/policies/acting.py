@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mdpnewton.policies.alone import Plain, choice, fourier, layered, log_softmax, standardized
 from mdpnewton.policies.features import RandomFourier, Standardized
 
-Plain = Callable[[np.ndarray], np.ndarray]
 Generator = np.random.Generator
 Action = np.ndarray | np.integer
 Actor = Callable[[np.ndarray, Generator | None], tuple[Action, float]]
@@ -42,13 +42,8 @@ def product_actor(logits: Plain | None, bounds: np.ndarray) -> Actor | None:
 
 
 def _choice(logits: np.ndarray, generator: Generator | None) -> tuple[np.integer, float]:
-    log_probs = logits - logits.max()
-    log_probs -= np.log(np.exp(log_probs).sum())
-    if generator is None:
-        action = log_probs.argmax()
-    else:
-        below = np.exp(log_probs).cumsum() <= generator.random()
-        action = np.minimum(below.sum(), log_probs.size - 1)
+    log_probs = log_softmax(logits)
+    action = choice(log_probs, generator)
     return action, float(log_probs[action])
 
 
@@ -77,39 +72,25 @@ def gaussian_actor(mean: Plain | None, root: Any) -> Actor | None:
 
 def linear(w: Any, features: Any) -> Plain | None:
     """W phi(observation), or None if the features are known to JAX only."""
-    phi, matrix = in_numpy(features), np.asarray(w)
-    return None if phi is None else lambda observation: matrix @ phi(observation)
+    phi = in_numpy(features)
+    return None if phi is None else layered(phi, [(np.asarray(w), None)])
 
 
 def in_numpy(function: Any) -> Plain | None:
     """The same function of an observation in NumPy, or None if it is known to JAX only."""
-    found = _KNOWN.get(type(function))
-    return None if found is None else found(function)
+    known = arrays_of_features(function)
+    if known is None:
+        return None
+    return (fourier if "frequencies" in known else standardized)(**known)
 
 
-def _standardized(one: Standardized) -> Plain:
-    scaled = _scaled(one)
-    return lambda observation: np.concatenate([[1.0], scaled(observation)])
-
-
-def _scaled(one: Standardized) -> Plain:
-    mean, scale, limit = np.asarray(one.mean), np.asarray(one.scale), one.limit
-    return lambda seen: np.minimum(np.maximum((seen - mean) / scale, -limit), limit)
-
-
-def _fourier(one: RandomFourier) -> Plain:
-    scaled, frequencies = _scaled(one.standardized), np.asarray(one.frequencies)
-    phases, size = np.asarray(one.phases), (2 / max(one.phases.size, 1)) ** 0.5
-
-    def features(observation: np.ndarray) -> np.ndarray:
-        z = scaled(observation)
-        angles = (frequencies @ z + phases).astype(np.float32)
-        return np.concatenate([[1.0], z, size * np.cos(angles).astype(float)])
-
-    return features
-
-
-_KNOWN: dict[type, Callable[[Any], Plain | None]] = {
-    Standardized: _standardized,
-    RandomFourier: _fourier,
-}
+def arrays_of_features(function: Any) -> dict[str, Any] | None:
+    """What `standardized` or `fourier` needs to be that function, or None if neither is."""
+    if type(function) is Standardized:
+        mean, scale = np.asarray(function.mean), np.asarray(function.scale)
+        return {"mean": mean, "scale": scale, "limit": function.limit}
+    if type(function) is RandomFourier:
+        waves = {name: np.asarray(getattr(function, name)) for name in ("frequencies", "phases")}
+        inside = arrays_of_features(function.standardized)
+        return None if inside is None else {**inside, **waves}
+    return None

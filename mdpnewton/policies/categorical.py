@@ -14,7 +14,8 @@ from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.models.checks import finite_array
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies.abstract import Policy
-from mdpnewton.policies.acting import Actor, Plain, categorical_actor
+from mdpnewton.policies.acting import Actor, categorical_actor
+from mdpnewton.policies.alone import Plain
 
 
 class Categorical(Policy):

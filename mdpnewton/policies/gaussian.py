@@ -20,7 +20,8 @@ Scale = Literal["log_sigma", "precision", "precision_root", "sigma"]
 STATE_FEATURES = "pass a function from a state to a vector"
 
 
-def _identity(state: Any) -> Any:
+def identity(state: Any) -> Any:
+    """The features of a state that is a vector of features."""
     return state
 
 
@@ -44,7 +45,7 @@ class LinearGaussian(Policy):
     blockwise_log_concave = True
     constant_curvature = True
 
-    def __init__(self, covariance: Any, n_features: int, features: Features = _identity):
+    def __init__(self, covariance: Any, n_features: int, features: Features = identity):
         call, given = "LinearGaussian", numbers("LinearGaussian", "covariance", covariance)
         matrix = finite_array(call, "covariance", np.atleast_2d(given), 2, letters="(k, k)")
         check_covariance(call, "covariance", matrix, definite=True)
@@ -124,7 +125,7 @@ class Gaussian(Policy):
 
     n_actions: int = eqx.field(static=True)
     n_features: int = eqx.field(static=True)
-    features: Features = _identity
+    features: Features = identity
     scale: Scale = eqx.field(static=True, default="log_sigma")
     floor: float = eqx.field(static=True, default=0.0)
     log_concave = False

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.checks import instance, whole
-from mdpnewton.policies.acting import Plain, linear
+from mdpnewton.policies.acting import linear
+from mdpnewton.policies.alone import Plain
 from mdpnewton.policies.categorical import Categorical
 from mdpnewton.policies.gaussian import STATE_FEATURES
 

@@ -12,12 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Scalar
 from mdpnewton.checks import flag, instance, number, refuse, whole
 from mdpnewton.models.checks import check_positive, finite_array, numbers
 from mdpnewton.policies.abstract import Policy
-from mdpnewton.policies.acting import (
-    Actor,
-    Plain,
-    gaussian_actor,
-    in_numpy,
-)
+from mdpnewton.policies.acting import Actor, gaussian_actor, in_numpy
+from mdpnewton.policies.alone import Plain, layered
 from mdpnewton.policies.categorical import Categorical
 from mdpnewton.policies.gaussian import STATE_FEATURES, diagonal_fisher, diagonal_kl, floored
 
@@ -66,7 +62,7 @@ def mlp(
     ):
         whole("mlp", name, size, least)
     instance("mlp", "activation", activation, Callable, "pass a function, as `jax.numpy.tanh`")
-    network = eqx.nn.MLP(in_size, out_size, width, depth, activation, _identity, key=key)
+    network = eqx.nn.MLP(in_size, out_size, width, depth, activation, identity, key=key)
     layers = tuple(_Linear(layer.weight, layer.bias) for layer in network.layers)
     replaced: eqx.nn.MLP = eqx.tree_at(lambda m: m.layers, network, layers)
     return replaced
@@ -87,7 +83,8 @@ class _Linear(eqx.Module):
         return y if self.bias is None else y + self.bias
 
 
-def _identity(state: Any) -> Any:
+def identity(state: Any) -> Any:
+    """The features of a state that is a vector of features."""
     return state
 
 
@@ -108,7 +105,7 @@ class NetworkCategorical(Categorical):
     blockwise_log_concave = False
     constant_curvature = False
 
-    def __init__(self, network: Network, features: Callable[[Any], Any] = _identity):
+    def __init__(self, network: Network, features: Callable[[Any], Any] = identity):
         self.network = _checked("NetworkCategorical", network)
         remedy = STATE_FEATURES
         self.features = instance("NetworkCategorical", "features", features, Callable, remedy)
@@ -156,7 +153,7 @@ class NetworkGaussian(Policy):
         network: Network,
         sigma: Any,
         learn_sigma: bool = True,
-        features: Callable[[Any], Any] = _identity,
+        features: Callable[[Any], Any] = identity,
         floor: float = 0.0,
     ):
         call = "NetworkGaussian"
@@ -238,23 +235,19 @@ def _apply(network: Network, arrays: PyTree, observation: Any) -> Array:
     return outputs
 
 
-def _in_numpy(network: Network, arrays: PyTree, features: Any) -> Plain | None:
-    """The network in NumPy if `mlp` made it and NumPy has its activation and the features."""
-    phi = in_numpy(features)
-    if phi is None or not isinstance(network, eqx.nn.MLP) or network.activation is not tanh:
+def layers_of(network: Network, arrays: PyTree) -> list[tuple[Any, Any]] | None:
+    """Weights and biases as NumPy arrays, or None unless `mlp` made the network with `tanh`."""
+    if not isinstance(network, eqx.nn.MLP) or network.activation is not tanh:
         return None
     if not all(isinstance(layer, _Linear) and layer.bias is not None for layer in network.layers):
         return None
-    *hidden, last = ((np.asarray(one.weight), np.asarray(one.bias)) for one in arrays.layers)
+    return [(np.asarray(one.weight), np.asarray(one.bias)) for one in arrays.layers]
 
-    def outputs(observation: np.ndarray) -> np.ndarray:
-        x = phi(observation)
-        for weight, bias in hidden:
-            x = np.tanh(weight @ x + bias)
-        found: np.ndarray = last[0] @ x + last[1]
-        return found
 
-    return outputs
+def _in_numpy(network: Network, arrays: PyTree, features: Any) -> Plain | None:
+    """The network in NumPy, if NumPy has it and the features."""
+    phi, layers = in_numpy(features), layers_of(network, arrays)
+    return None if phi is None or layers is None else layered(phi, layers)
 
 
 def _checked(name: str, network: Any) -> Any:

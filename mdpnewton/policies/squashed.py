@@ -11,8 +11,7 @@ from mdpnewton.checks import instance
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.policies.abstract import Policy
 from mdpnewton.policies.acting import Actor, Generator
-
-MOST = 1 - 1e-9  # largest action: from 1 itself there is no way back
+from mdpnewton.policies.alone import MOST
 
 
 class Squashed(Policy):

@@ -2,6 +2,7 @@
 
 from mdpnewton.simulators.abstract import DivergedError, SimulationError, Simulator, Spaces
 from mdpnewton.simulators.compiled import CompiledSimulator, UnitActions
+from mdpnewton.simulators.described import described, spaces_of
 from mdpnewton.simulators.distributed import Distributed
 from mdpnewton.simulators.finite import FiniteSimulator
 from mdpnewton.simulators.gymnasium import GymnasiumSimulator
@@ -20,6 +21,8 @@ __all__ = [
     "Timed",
     "Trajectories",
     "UnitActions",
+    "described",
+    "spaces_of",
     "tells_time",
     "timed",
     "with_time",

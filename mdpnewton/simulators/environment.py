@@ -16,6 +16,7 @@ from mdpnewton.simulators.abstract import SimulationError, Spaces
 
 OURS = ("mdpnewton/", "mdpnewton.environments")  # prefix of ids, and the module that registers them
 REMEDY = "fix the environment"
+PARTS = ("observation_space", "action_space", "reset", "step")  # of every environment
 
 
 class _Prints:
@@ -58,6 +59,8 @@ class Interface:
         deadline: Usual length of an episode, as which the policy is told the time: it is the last
             entry of an observation, from 0 to 1. To be cut off then is to terminate. None if the
             time is not told.
+        observations: The environment's own space of observations, of Gymnasium.
+        actions: The environment's own space of actions, of Gymnasium.
     """
 
     name: str
@@ -66,7 +69,9 @@ class Interface:
     whole: bool
     unit_actions: bool
     flatten: Callable[[Any], np.ndarray]
-    deadline: int | None = None
+    deadline: int | None
+    observations: Any
+    actions: Any
 
     @classmethod
     def of(
@@ -77,7 +82,8 @@ class Interface:
         spaces, least = _spaces(name, environment)
         kind = getattr(environment.action_space, "dtype", None)
         whole = spaces.low is not None and np.issubdtype(kind, np.integer)
-        return cls(name, spaces, least, whole, unit_actions, flatten, deadline)
+        own = (environment.observation_space, environment.action_space)
+        return cls(name, spaces, least, whole, unit_actions, flatten, deadline, *own)
 
     @cached_property
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
@@ -191,6 +197,25 @@ def made(name: str, **options: Any) -> Any:
     except (Exception, SystemExit) as error:
         what = f"it raised {type(error).__name__}: {_line(error)}"
         raise ValueError(f"environment {name!r} cannot be made: {what}; {REMEDY}.") from error
+
+
+def made_by(name: str, make: Callable[[], Any]) -> Any:
+    """The environment that a function makes; the name is what errors call it."""
+    try:
+        with PRINTS:
+            found = make()
+    except (ValueError, MissingExtraError):
+        raise
+    except (Exception, SystemExit) as error:
+        what = f"it raised {type(error).__name__}: {_line(error)}"
+        raise ValueError(f"environment {name!r} cannot be made: {what}; {REMEDY}.") from error
+    lacking = [part for part in PARTS if not hasattr(found, part)]
+    if lacking:
+        raise ValueError(
+            f"environment {name!r} cannot be made: {told(found)} is no environment of Gymnasium, "
+            f"it has no `{lacking[0]}`; {REMEDY}."
+        )
+    return found
 
 
 def module_of(name: str) -> str:

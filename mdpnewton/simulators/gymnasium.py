@@ -1,6 +1,7 @@
 """Any Gymnasium environment as a simulator."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Key, PRNGKeyArray, PyTree
 
 from mdpnewton.checks import flag, instance, whole
 from mdpnewton.simulators.abstract import check_play
-from mdpnewton.simulators.environment import Episode, Interface, made, picture
+from mdpnewton.simulators.environment import Episode, Interface, made, made_by, picture
 from mdpnewton.simulators.trajectories import Trajectories
 
 UNLIMITED = 1000  # steps per episode, for an environment without a limit of its own
@@ -28,6 +29,7 @@ class GymnasiumSimulator:
     Attributes:
         spaces: Spaces of observations and actions.
         horizon: The environment's own limit of steps, or 1000 if it has none.
+        limited: Whether there is a limit of steps, of the environment's or as it was given.
         copies: Number of episodes that run side by side if the policy is known to JAX only, see
             `Policy.actor`. It changes the last bits at most.
         unit_actions: Whether -1 and 1 in the policy's actions stand for the ends of the box. In a
@@ -56,7 +58,8 @@ class GymnasiumSimulator:
         self.deadline = deadline
         self.name = make if isinstance(make, str) else getattr(make, "__name__", "environment")
         self._given = make
-        self.make: Callable[[], Any] = (lambda: made(make)) if isinstance(make, str) else make
+        how = partial(made, make) if isinstance(make, str) else partial(made_by, self.name, make)
+        self.make: Callable[[], Any] = how
         self._environments = [self.make()]
         first = self._environments[0]
         self.interface = Interface.of(self.name, first, self.unit_actions, deadline)
@@ -65,6 +68,7 @@ class GymnasiumSimulator:
         self.spaces = own if deadline is None else own.timed()
         limit = getattr(first.spec, "max_episode_steps", None)
         self.horizon = horizon or limit or UNLIMITED
+        self.limited = bool(horizon or limit)
 
     def play(
         self,

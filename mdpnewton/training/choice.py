@@ -5,7 +5,8 @@ import math
 import jax
 import numpy as np
 
-from mdpnewton.training.state import Chosen, Training
+from mdpnewton.training.saved import Chosen
+from mdpnewton.training.state import Training
 
 LONG = 10  # batches below the blind one after which a training has diverged
 SHARE = 10  # one transition in so many is for the choice of the policy

@@ -29,6 +29,8 @@ from mdpnewton.policies import (
 from mdpnewton.simulators import Spaces
 
 PolicyKind = Literal["linear", "rbf", "mlp"]
+Kind = Literal["linear", "rbf", "mlp", "own"]
+OWN: Kind = "own"  # a policy that the user gave
 CriticKind = Literal["linear", "network", "better"]
 ADAM = 40  # steps of the network critic per fit; it goes on from where it was
 LEAST = 400  # transitions of the first batch, and of every batch unless the preset says less
@@ -149,17 +151,24 @@ PRACTICAL = Preset()
 
 
 def training_methods(
-    preset: Preset, kind: PolicyKind, nothing: float = math.inf
+    preset: Preset, kind: Kind, nothing: float = math.inf, *, policy: Policy | None = None
 ) -> Mapping[str, Method]:
     """The methods of `train`, which differ in the direction and in nothing else.
+
+    A policy of the user is trained as a linear one if it declares that it is concave in each of its
+    leaves, otherwise as a network.
 
     Args:
         preset: Numbers of the training.
         kind: Kind of the policy.
         nothing: Return of a policy that has found nothing, see `Exploring`.
+        policy: The policy, which decides if it is the user's.
     """
     settings = Settings(damping=preset.damping, margin=preset.margin)
-    methods = MethodsOf("network" if kind == "mlp" else "sampled", settings)
+    by_blocks = kind in ("linear", "rbf")
+    if kind == OWN and policy is not None:
+        by_blocks = policy.log_concave or policy.blockwise_log_concave
+    methods = MethodsOf("sampled" if by_blocks else "network", settings)
     return {name: Exploring(inside, preset.patience, nothing) for name, inside in methods.items()}
 
 
@@ -167,7 +176,7 @@ TRAINING_METHODS = names("sampled")
 
 
 def policy_of(
-    kind: PolicyKind,
+    kind: Kind,
     spaces: Spaces,
     features: RandomFourier,
     preset: Preset = PRACTICAL,

@@ -3,23 +3,34 @@
 import json
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray, PyTree
 
-from mdpnewton.checks import choice, flag, instance, whole
+from mdpnewton.checks import choice, instance, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluation import State
 from mdpnewton.evaluators import ActorCritic
+from mdpnewton.files.states import save_to
 from mdpnewton.loop import Record
-from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
-from mdpnewton.policies import Policy, RandomFourier, Standardized
-from mdpnewton.simulators import Simulator, timed
+from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence
+from mdpnewton.policies import Policy, RandomFourier
+from mdpnewton.simulators import Simulator, described, timed
 from mdpnewton.simulators.environment import OURS, module_of
 from mdpnewton.simulators.trajectories import Trajectories
-from mdpnewton.training.presets import PolicyKind, Preset, critic_of, policy_of, training_methods
+from mdpnewton.training.presets import Kind, Preset, critic_of, training_methods
+from mdpnewton.training.saved import (
+    Chosen,
+    average_of,
+    best_of,
+    check_own,
+    played_of,
+    points_as_data,
+    restored_points,
+    saved_policy,
+)
 
 PARTS = (
     "environment",
@@ -39,7 +50,7 @@ PARTS = (
     "evaluator",
     "history",
 )
-POINTS = ("recent", "highest")  # parts with parameters and bounds of their returns
+SPACES = "spaces"  # what a policy needs to act without its environment; older states lack it
 
 
 @dataclass(frozen=True)
@@ -57,27 +68,6 @@ class Progress:
     record: Record
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Which policy of a training is played.
-
-    Attributes:
-        point: "best" for the last point with the highest lower bound of its return, "newest", or
-            "average" for the mean of the last points.
-        greedy: Whether it takes its most probable action always, or draws actions.
-        transitions: Number of transitions that were played to choose; 0 if nothing was.
-    """
-
-    point: str = "best"
-    greedy: bool = True
-    transitions: int = 0
-
-    def __post_init__(self) -> None:
-        choice("Chosen", "point", self.point, ("best", "newest", "average"))
-        flag("Chosen", "greedy", self.greedy)
-        whole("Chosen", "transitions", self.transitions)
-
-
 @dataclass
 class Training:
     """A policy during or after training, with all that is needed to play it and to continue.
@@ -86,11 +76,11 @@ class Training:
         simulator: Simulator that the policy is trained on, with unit actions.
         environment: Name of the environment; empty if a simulator was given instead.
         method: Name of the method.
-        kind: Kind of the policy: "linear", "rbf" or "mlp".
+        kind: Kind of the policy: "linear", "rbf" or "mlp"; "own" if it was given.
         seed: Random seed.
         preset: Numbers of the preset, adapted to the environment.
-        features: Features of the critic, and of the policy unless it is a network. They are fixed
-            after the first batch.
+        features: Features of the critic, and of the policy unless it is a network or was given.
+            They are fixed after the first batch.
         policy: The policy.
         w: The current parameters.
         evaluator: Evaluator, which holds the batches and the critic.
@@ -107,7 +97,7 @@ class Training:
     simulator: Simulator
     environment: str
     method: str
-    kind: PolicyKind
+    kind: Kind
     seed: int
     preset: Preset
     features: RandomFourier
@@ -127,16 +117,12 @@ class Training:
     @property
     def best(self) -> PyTree:
         """The parameters to use: the last point with the highest lower bound of its return."""
-        if not self.recent:
-            return self.w
-        return max(reversed(self.recent), key=lambda point: point[0])[1]
+        return best_of(self.recent, self.w)
 
     @property
     def average(self) -> PyTree:
         """The mean of the last points, where noise that each of them has learnt cancels."""
-        if not self.recent:
-            return self.w
-        return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *(w for _, w in self.recent))
+        return average_of(self.recent, self.w)
 
     @property
     def playing(self) -> Chosen:
@@ -146,8 +132,7 @@ class Training:
     @property
     def played(self) -> PyTree:
         """The parameters of the policy that is played."""
-        points = {"best": self.best, "newest": self.w, "average": self.average}
-        return points[self.playing.point]
+        return played_of(self.chosen, self.recent, self.w)
 
     @property
     def transitions(self) -> int:
@@ -184,30 +169,50 @@ class Training:
             "features": arrays_of(self.features),
             "policy": arrays_of(self.policy),
             "w": arrays_of(self.w),
-            "recent": _points(self.recent),
+            "recent": points_as_data(self.recent),
             "blind": list(self.blind),
-            "highest": _points([] if self.highest is None else [self.highest]),
+            "highest": points_as_data([] if self.highest is None else [self.highest]),
             "restarts": list(self.restarts),
             "chosen": None if self.chosen is None else asdict(self.chosen),
             "evaluator": self.evaluator.state(),
             "history": list(self._lines),
+            SPACES: described(self.simulator),
         }
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the training to a file, which `mdpnewton.load` and `mdpnewton evaluate` read.
+
+        Args:
+            path: A folder, which gets the file policy.npz; or a file whose name ends with .npz.
+
+        Returns:
+            The file.
+        """
+        return save_to(path, self.state())
 
     @classmethod
     def restored(
-        cls, state: State, simulator: Simulator | None = None, *, module: str = ""
+        cls,
+        state: State,
+        simulator: Any = None,
+        *,
+        module: str = "",
+        policy: Policy | None = None,
     ) -> "Training":
         """The training that a state was taken from; it continues bit for bit.
 
         Args:
             state: State that the method `state` gave.
-            simulator: Simulator to continue with. By default it is the environment that the state
-                names.
+            simulator: Simulator or environment to continue with, as `train` takes it. By default
+                it is the environment that the state names.
             module: Module that may be imported if the state's environment is `module:Id-v0`: a
                 saved training runs no code without your word.
+            policy: The policy that was trained, if `train` was given one: the state has its arrays
+                and not its class.
         """
         call = "Training.restored"
-        parts = dict(zip(PARTS, entries(call, state, *PARTS), strict=True))
+        parts = parts_of(call, state)
+        check_own(call, parts, policy)
         name = instance(call, "environment", parts["environment"], str, "train again")
         if simulator is None and not name:
             raise ValueError(
@@ -222,12 +227,20 @@ class Training:
         simulator = simulator_of(name if simulator is None else simulator)
         try:
             deadline = Preset(**parts["preset"]).deadline
-            return _rebuilt(call, timed(simulator, deadline) if deadline else simulator, parts)
+            simulator = timed(simulator, deadline) if deadline else simulator
+            return _rebuilt(call, simulator, parts, policy)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the saved training does not fit the environment {name!r} as it is now "
                 f"({str(error).rstrip('.')}); train again"
             ) from None
+
+
+def parts_of(call: str, state: State) -> dict[str, Any]:
+    """The entries of a state by name; `SPACES` is None in one that was saved without it."""
+    older = isinstance(state, dict) and SPACES not in state
+    given = {**state, SPACES: None} if older else state
+    return dict(zip((*PARTS, SPACES), entries(call, given, *PARTS, SPACES), strict=True))
 
 
 def untrusted_module(environment: str, trusted: str = "") -> str:
@@ -261,18 +274,6 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
     )
 
 
-def _points(points: list[tuple[float, PyTree]]) -> list[State]:
-    return [{"bound": bound, "w": arrays_of(w)} for bound, w in points]
-
-
-def _restored_points(call: str, name: str, w: PyTree, state: Any) -> list[tuple[float, PyTree]]:
-    found = []
-    for point in sequence(call, name, state):
-        bound, there = entries(call, point, "bound", "w")
-        found.append((*reals(call, name, [bound], 1), with_arrays(call, name, w, there)))
-    return found
-
-
 def _progress(call: str, line: Any) -> Progress:
     """One line of a saved history."""
     text = instance(call, "history", line, str, "train again")
@@ -280,37 +281,31 @@ def _progress(call: str, line: Any) -> Progress:
     return progress
 
 
-def _rebuilt(call: str, simulator: Simulator, parts: dict[str, Any]) -> Training:
+def _rebuilt(
+    call: str, simulator: Simulator, parts: dict[str, Any], own: Policy | None
+) -> Training:
     """The training rebuilt from the parts of a state."""
-    preset, kind = Preset(**parts["preset"]), parts["kind"]
-    seed = whole(call, "seed", parts["seed"])
-    choice(call, "kind", kind, get_args(PolicyKind))
-    method = choice(call, "method", parts["method"], training_methods(preset, kind))
-    size, waves = simulator.spaces.observation, preset.features
-    plain = Standardized(jnp.zeros(size), jnp.ones(size), preset.limit)
-    shapes = RandomFourier(plain, jnp.zeros((waves, size)), jnp.zeros(waves))
-    features = with_arrays(call, "features", shapes, parts["features"])
-    built = policy_of(kind, simulator.spaces, features, preset, seed)
-    policy = with_arrays(call, "policy", built, parts["policy"])
-    w = policy.initial_parameters()
-    recent, highest = (_restored_points(call, name, w, parts[name]) for name in POINTS)
+    saved = saved_policy(call, parts, simulator.spaces, own)
+    preset, kind, policy = saved.preset, parts["kind"], saved.policy
+    known = training_methods(preset, kind, policy=policy)
+    highest = restored_points(call, "highest", saved.w, parts["highest"])
     blind = sequence(call, "blind", parts["blind"])
     return Training(
         simulator,
         parts["environment"],
-        method,
+        choice(call, "method", parts["method"], known),
         kind,
-        seed,
+        whole(call, "seed", parts["seed"]),
         preset,
-        features,
+        saved.features,
         policy,
-        with_arrays(call, "w", w, parts["w"]),
-        evaluator_of(simulator, features, preset).restored(parts["evaluator"]),
-        recent,
+        saved.w,
+        evaluator_of(simulator, saved.features, preset).restored(parts["evaluator"]),
+        saved.recent,
         list(reals(call, "blind", blind, len(blind))),
         highest[0] if highest else None,
         [whole(call, "restarts", one) for one in sequence(call, "restarts", parts["restarts"])],
-        None if parts["chosen"] is None else Chosen(**parts["chosen"]),
+        saved.chosen,
         whole(call, "iteration", parts["iteration"]),
         [_progress(call, line) for line in sequence(call, "history", parts["history"])],
     )

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,13 @@ from mdpnewton.checks import choice, instance, whole
 from mdpnewton.environments.names import simulator_of
 from mdpnewton.evaluators.memory import played
 from mdpnewton.loop import Record, search
-from mdpnewton.policies import RandomFourier, Standardized
+from mdpnewton.policies import Policy, RandomFourier, Standardized
 from mdpnewton.simulators import Simulator, tells_time, timed, with_time
 from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.steps import TrustedStep
 from mdpnewton.training.choice import choose, diverged, go_back, to_choose_with
 from mdpnewton.training.deadline import common_length, deadline_of
+from mdpnewton.training.own import check_fits, own_policy
 from mdpnewton.training.presets import (
     LEAST,
     PRACTICAL,
@@ -36,10 +37,10 @@ METHOD = "second_gauss_newton"
 
 
 def train(
-    environment: str | Simulator,
+    environment: Any,
     *,
     method: str = METHOD,
-    policy: PolicyKind = "rbf",
+    policy: PolicyKind | Policy = "rbf",
     transitions: int | None = None,
     iterations: int | None = None,
     seed: int = 0,
@@ -49,9 +50,13 @@ def train(
     """Train a policy on any environment with the preset.
 
     Args:
-        environment: A Gymnasium id, "cartpole", "navigation", or a simulator.
+        environment: A Gymnasium id, "cartpole" or "navigation"; an environment, its class, or a
+            function that makes one; a vector environment, of which a single one is made again; or a
+            simulator.
         method: A name in `TRAINING_METHODS`.
-        policy: Kind of the policy: "linear" or "rbf" in the observations, or "mlp", a network.
+        policy: Kind of the policy: "linear" or "rbf" in the observations, or "mlp", a network. Or
+            your own `Policy`, which sees flattened observations and whose continuous actions are in
+            units: -1 and 1 are the ends of the box. It begins at its `initial_parameters`.
         transitions: Number of transitions after which training stops; 25,000 if no limit is given.
         iterations: Number of iterations after which training stops.
         seed: Random seed.
@@ -61,8 +66,6 @@ def train(
     Returns:
         The trained policy with its history. After Ctrl-C, what has been trained so far.
     """
-    remedy = "pass a Gymnasium id, 'cartpole', 'navigation', or a simulator"
-    instance("train", "environment", environment, str | Simulator, remedy)
     _check_limits(transitions, iterations)
     if transitions is None and iterations is None:
         transitions = 25_000
@@ -75,7 +78,7 @@ def train(
 
 def begin(
     simulator: Simulator,
-    kind: PolicyKind,
+    kind: PolicyKind | Policy,
     seed: int,
     preset: Preset = PRACTICAL,
     *,
@@ -86,15 +89,19 @@ def begin(
 
     Args:
         simulator: Simulator to train on, with unit actions.
-        kind: Kind of the policy.
+        kind: Kind of the policy, or the policy itself.
         seed: Random seed.
         preset: Numbers of the training.
         method: A name in `TRAINING_METHODS`.
         environment: Name of the environment, by which a saved training finds it again.
     """
     instance("train", "preset", preset, Preset, "pass `Preset(...)`")
-    choice("train", "policy", kind, get_args(PolicyKind))
-    choice("train", "method", method, training_methods(preset, kind))
+    own, which = own_policy(kind)
+    choice("train", "method", method, training_methods(preset, which, policy=own))
+    if own is not None:
+        preset = replace(preset, deadline=preset.deadline or 0)  # what it sees is its own business
+        seen_by = simulator.spaces.timed() if preset.deadline else simulator.spaces
+        check_fits(own, seen_by, method)
     key = jax.random.key(whole("train", "seed", seed, most=2**63 - 1))
     look, draw = jax.random.split(jax.random.fold_in(key, 1))
     batch = played(simulator, look, *blind_policy(simulator.spaces, preset), *_first(preset))
@@ -109,19 +116,22 @@ def begin(
     standardized = Standardized.of(seen, preset.limit)
     width = (preset.width or 1.0) * _distance(standardized, seen)
     features = RandomFourier.drawn(draw, standardized, preset.features, width)
-    policy = policy_of(kind, simulator.spaces, features, preset, seed)
+    policy, w = own, None if own is None else own.initial_parameters()
+    if policy is None:
+        policy = policy_of(which, simulator.spaces, features, preset, seed)
+        w = first_parameters(policy, preset)
     evaluator = evaluator_of(simulator, features, preset)
     evaluator.memory.keep(batch)
     return Training(
         simulator,
         environment,
         method,
-        kind,
+        which,
         seed,
         preset,
         features,
         policy,
-        first_parameters(policy, preset),
+        w,
         evaluator,
         blind=batch.returns().tolist(),
     )
@@ -176,7 +186,8 @@ def _search(
     """
     preset, evaluator = training.preset, training.evaluator
     blind = float(np.mean(training.blind))
-    method = training_methods(preset, training.kind, blind)[training.method]
+    methods = training_methods(preset, training.kind, blind, policy=training.policy)
+    method = methods[training.method]
     known, previous, stopped = None, None, False
     training.chosen = None
     if diverged(training):

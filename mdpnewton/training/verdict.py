@@ -134,6 +134,25 @@ def _told(found: Comparison, what: str) -> str:
     return f"{abs(found.difference):.4g} {sign} than {what} ({ends})"
 
 
+def cut_off(simulator: Any, batch: Trajectories) -> list[str]:
+    """A sentence if episodes were cut off at a limit that nobody gave.
+
+    Args:
+        simulator: The simulator of a training.
+        batch: Some of its episodes.
+    """
+    while hasattr(simulator, "simulator"):
+        simulator = simulator.simulator
+    cut = np.asarray(batch.ends & ~batch.terminated & (batch.times + 1 >= simulator.horizon))
+    count = int((cut & np.asarray(batch.valid)).sum())
+    if getattr(simulator, "limited", True) or not count:
+        return []
+    return [
+        f"{count} of {batch.episodes} episodes were cut off after {simulator.horizon} steps, "
+        f"because the environment has no limit of its own; give it one (max_episode_steps)"
+    ]
+
+
 def remarks(history: Sequence[Any]) -> list[str]:
     """What was not as it should be in the solves of a training, in sentences.
 

@@ -17,8 +17,10 @@ class Options:
     """What plays, on which board, and how often.
 
     Attributes:
-        features: Bertsekas-Ioffe or Dellacherie-Thiery (default: what FILE says, else bi).
-        weights: A list of numbers, or an object with `weights` and `features`.
+        features: Bertsekas-Ioffe or Dellacherie-Thiery (default: what FILE says, else bi; dt
+            without FILE).
+        weights: A list of numbers, or an object with `weights` and `features` (default:
+            published weights for dt).
         height: Number of rows.
         width: Number of columns.
         policy: Greedy takes the best placement of a piece, gibbs draws one.
@@ -31,7 +33,7 @@ class Options:
     """
 
     features: Literal["bi", "dt"] | None = None
-    weights: Path = flag(metavar="FILE.json")
+    weights: Path | None = flag(None, metavar="FILE.json")
     height: int = 10
     width: int = 10
     policy: Literal["greedy", "gibbs"] = "greedy"

@@ -96,7 +96,7 @@ def _trained(
 ) -> Outcome:
     import numpy as np
 
-    from mdpnewton.files.folder import to_json, write_whole
+    from mdpnewton.files.folder import WEIGHTS, to_json, write_whole
     from mdpnewton.jobs import Checkpoint
     from mdpnewton.training.tetris import Iteration, train_tetris
 
@@ -121,7 +121,7 @@ def _trained(
     )
     weights = found.average.tolist()
     saved = {"features": options.features, "weights": weights, "width": options.width}
-    write_whole(folder / "weights.json", to_json(saved).encode())
+    write_whole(folder / WEIGHTS, to_json(saved).encode())
     results = {
         "features": options.features,
         "height": options.height,
@@ -140,7 +140,7 @@ def _trained(
         results,
         table=partial(_table, results),
         draw=partial(_draw, options, found),
-        files={"weights": folder / "weights.json"},
+        files={"weights": folder / WEIGHTS},
         interrupted=found.interrupted,
     )
 
@@ -201,5 +201,5 @@ COMMAND = Command(
     "look for weights",
     Options,
     _plan,
-    folder="tetris-{features}-{height}x{width}-{seed}",
+    folder="tetris-{features}-{height}x{width}-{method}-{seed}",
 )

@@ -17,7 +17,8 @@ class Options:
     """Which game to watch.
 
     Attributes:
-        features: Bertsekas-Ioffe or Dellacherie-Thiery (default: what FILE says, else bi).
+        features: Bertsekas-Ioffe or Dellacherie-Thiery (default: what FILE says, else bi; dt
+            without FILE).
         weights: A list of numbers, or an object with `weights` and `features` (default:
             published weights for dt).
         height: Number of rows.

@@ -1,0 +1,53 @@
+"""How a policy chooses when it is loaded: in NumPy where it can, otherwise in compiled calls."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike, PRNGKeyArray, PyTree
+
+from mdpnewton.policies import Policy
+from mdpnewton.policies.acting import Actor
+from mdpnewton.policies.alone import Choose, chooser
+from mdpnewton.policies.arrays import plainly
+
+
+def choosing(policy: Policy, w: PyTree) -> Choose:
+    """From an observation, or a batch of them, to actions of the policy; see `chooser`."""
+    plain = plainly(policy, w)
+    if plain is not None:
+        return chooser(*plain)
+    actor = policy.actor(w)
+    return _compiled(policy, w) if actor is None else _one_by_one(actor)
+
+
+def _one_by_one(actor: Actor) -> Choose:
+    def choose(seen: np.ndarray, generator: np.random.Generator | None) -> Any:
+        if seen.ndim == 1:
+            return actor(seen, generator)[0]
+        return np.array([actor(row, generator)[0] for row in seen])
+
+    return choose
+
+
+def _compiled(policy: Policy, w: PyTree) -> Choose:
+    def choose(seen: np.ndarray, generator: np.random.Generator | None) -> Any:
+        seed = 0 if generator is None else int(generator.integers(2**63))
+        rows = np.atleast_2d(seen)
+        found = np.asarray(_act(policy, w, rows, jax.random.key(seed), generator is None))
+        return found if seen.ndim > 1 else found[0]
+
+    return choose
+
+
+@eqx.filter_jit
+def _act(policy: Policy, w: PyTree, seen: ArrayLike, key: PRNGKeyArray, greedy: bool) -> jax.Array:
+    rows = jnp.asarray(seen)
+    if greedy:
+        modes: jax.Array = jax.vmap(lambda row: policy.mode(w, row))(rows)
+        return modes
+    keys = jax.random.split(key, len(rows))
+    drawn: jax.Array = jax.vmap(lambda one, row: policy.sample(one, w, row))(keys, rows)
+    return drawn
