@@ -333,7 +333,8 @@ def test_damaged_and_foreign_files_of_a_run_get_one_line(tmp_path, capsys):
 def test_the_presets_numbers_are_documented():
     page = (Path(__file__).parents[1] / "docs" / "train.md").read_text()
     for name, value in vars(PRACTICAL).items():
-        shown = {None: "from the", False: "no"}.get(value) or f"{value:g}"
+        told = value if isinstance(value, str) else f"{value or 0:g}"
+        shown = {None: "from the", False: "no"}.get(value, told)
         assert f"`{name}` | {shown}" in page, name
 
 
