@@ -20,6 +20,8 @@ from .evaluators import (
     random_starts,
     rank_utilities,
 )
+from .files.finite_models import save_model
+from .files.models import load_model
 from .files.pomdp import load_pomdp, save_pomdp
 from .files.pomdp_text import parse_pomdp
 from .forms import FORMS, Form
@@ -44,7 +46,19 @@ from .methods import (
     TightOffset,
     direction,
 )
-from .models import ClosedLoop, FiniteMDP, FinitePOMDP, LinearGaussianMDP, QuadraticMDP, product_mdp
+from .models import (
+    ChainError,
+    ClosedLoop,
+    FiniteMDP,
+    FinitePOMDP,
+    HorizonChain,
+    LinearGaussianMDP,
+    PolicyChain,
+    QuadraticMDP,
+    policy_chain,
+    product_mdp,
+    unrolled,
+)
 from .models.pomdp import optimal_value
 from .policies import (
     AffineGaussian,
@@ -116,12 +130,19 @@ __all__ = [
     "QuadraticMDP",
     "FinitePOMDP",
     "product_mdp",
+    "unrolled",
+    "load_model",
+    "save_model",
     "load_pomdp",
     "save_pomdp",
     "parse_pomdp",
     "optimal_value",
     "garnet",
+    "PolicyChain",
+    "policy_chain",
     "ClosedLoop",
+    "HorizonChain",
+    "ChainError",
     "Simulator",
     "Spaces",
     "Trajectories",
