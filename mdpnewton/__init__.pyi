@@ -59,6 +59,7 @@ from .models import (
     product_mdp,
     unrolled,
 )
+from .models.optimum import BestPolicy, policy_iteration
 from .models.pomdp import optimal_value
 from .policies import (
     AffineGaussian,
@@ -137,6 +138,8 @@ __all__ = [
     "save_pomdp",
     "parse_pomdp",
     "optimal_value",
+    "policy_iteration",
+    "BestPolicy",
     "garnet",
     "PolicyChain",
     "policy_chain",

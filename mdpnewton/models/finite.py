@@ -82,6 +82,69 @@ class FiniteMDP:
         ):
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def from_function(
+        cls, states: Any, actions: Any, step: Any, *, most: int = 10_000_000, **given: Any
+    ) -> "FiniteMDP":
+        """The problem that a function describes, explored from its start states; it is sparse.
+
+        Args:
+            states: The start states, which are equally likely, or their probabilities in a dict.
+                States are hashable; they become names and are numbered as they are reached.
+            actions: The actions in a list, or a function from a state to the actions it offers.
+                An action that a state does not offer does there what its first one does.
+            step: Function of state and action that yields (probability, next state, reward, done);
+                with `done` the process stops, whatever the next state.
+            most: Maximum number of states.
+            given: Further arguments of `FiniteMDP`, as `discount`; without discount and criterion
+                the reward is "total".
+        """
+        from mdpnewton.models.bringing import from_function
+
+        return from_function(states, actions, step, most, given)
+
+    @classmethod
+    def from_gymnasium(cls, environment: Any, **given: Any) -> "FiniteMDP":
+        """The problem of a tabular environment, such as FrozenLake, with the numbers of its states.
+
+        Args:
+            environment: An environment with a table `P` of (probability, next state, reward,
+                terminated) for each state and action, or its name.
+            given: Further arguments of `FiniteMDP`, as `discount`; without discount and criterion
+                the reward is "total".
+        """
+        from mdpnewton.models.bringing import from_gymnasium
+
+        return from_gymnasium(environment, given)
+
+    @classmethod
+    def from_discrete_dp(cls, ddp: Any, **given: Any) -> "FiniteMDP":
+        """The problem of a QuantEcon `DiscreteDP`, in product form or as pairs; start is uniform.
+
+        Args:
+            ddp: Anything with its attributes `R`, `Q`, `beta` and, for pairs, `s_indices` and
+                `a_indices`. Pairs that are missing or earn minus infinity are not offered.
+            given: Further arguments of `FiniteMDP`, as `start` or `criterion`.
+        """
+        from mdpnewton.models.bringing import from_discrete_dp
+
+        return from_discrete_dp(ddp, given)
+
+    @classmethod
+    def from_matrices(cls, P: Any, R: Any, **given: Any) -> "FiniteMDP":
+        """The problem of matrices as pymdptoolbox takes them; start is uniform unless given.
+
+        Args:
+            P: One matrix (S, S) per action, dense or scipy sparse, or an array (A, S, S).
+            R: Rewards (S,) or (S, A), or one matrix (S, S) per action for rewards that depend on
+                the next state.
+            given: Further arguments of `FiniteMDP`, as `discount` or `start`; without discount and
+                criterion the reward is "total".
+        """
+        from mdpnewton.models.bringing import from_matrices
+
+        return from_matrices(P, R, given)
+
     def _checked_stop(self, shape: tuple[int, ...]) -> np.ndarray | None:
         stop = finite_array(
             CALL, "stop", self.stop, 2, shape=shape, letters="(S, A)", fits=FITS

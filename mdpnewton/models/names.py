@@ -24,8 +24,27 @@ class Numbers(Sequence[str]):
         return str(found) if isinstance(found, int) else tuple(map(str, found))
 
 
-def checked_names(call: str, name: str, value: Any, size: int) -> tuple[str, ...] | None:
-    """The names as a tuple of different texts, one for each; None stays None.
+class Called(Sequence[str]):
+    """Things that go by their texts, which are made when they are asked for."""
+
+    def __init__(self, things: Sequence[Any]):
+        self._things = things
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return tuple(map(str, self._things[at]))
+        return " ".join(str(self._things[at]).split())
+
+
+def checked_names(call: str, name: str, value: Any, size: int) -> Sequence[str] | None:
+    """The names as a tuple of different texts, one for each; None stays None, as `Called` does.
 
     Args:
         call: Name of the class or function that was called.
@@ -33,8 +52,8 @@ def checked_names(call: str, name: str, value: Any, size: int) -> tuple[str, ...
         value: What was given.
         size: How many there must be.
     """
-    if value is None:
-        return None
+    if value is None or isinstance(value, Called):
+        return value
     names = () if isinstance(value, str) else tuple(map(str, value))
     if len(names) != size:
         refuse(call, name, f"needs a list of {size} names, got {told(value)}")
