@@ -118,6 +118,7 @@ from .steps import (
 )
 from .training.black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
 from .training.controllers import Restarts, search_controllers
+from .training.plan import plan_policy, stationary_point
 from .training.presets import PRACTICAL, Preset
 from .training.state import Training
 from .training.tetris import TetrisTraining, train_tetris
@@ -257,6 +258,8 @@ __all__ = [
     "Optimum",
     "Generation",
     "BLACK_BOX_METHODS",
+    "plan_policy",
+    "stationary_point",
     "random_starts",
     "search_controllers",
     "Restarts",

@@ -1,4 +1,4 @@
-"""`mdpnewton solve`: a finite-state controller for a .pomdp file."""
+"""`mdpnewton solve`: a policy for a finite MDP, or a finite-state controller for a POMDP."""
 
 import hashlib
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ class Options:
     """Which problem, and how to search.
 
     Attributes:
-        model: A file, or the name of a shipped problem, as tiger.
-        nodes: Number of nodes of the controller.
+        model: A .pomdp file, the name of a shipped problem, as tiger, an .npz file of a finite
+            MDP, or a tabular environment, as FrozenLake-v1.
+        nodes: Number of nodes of the controller of a POMDP.
         method: Method of the search: one that `mdpnewton list methods` shows for `controller`
-            or `exact`.
+            or `exact`; for an MDP one for `exact`.
         restarts: Number of random controllers to start from.
         iterations: Maximum number of iterations from each start.
         seed: Random seed of the starts.
@@ -29,9 +30,12 @@ class Options:
         cluster: Search on a Ray cluster: `auto` for the one that this machine belongs to, `local`
             to start one here, or an address. The numbers do not depend on it.
         restart: Move the run that is in the folder aside and begin a new one.
+        discount: Discount factor of an MDP, in place of that of its file.
+        criterion: What the objective of an MDP adds up: discounted, total, finite or average.
+        horizon: Number of actions of an MDP with a finite horizon.
     """
 
-    model: Path = flag(positional=True, metavar="FILE.pomdp")
+    model: Path = flag(positional=True, metavar="MODEL")
     nodes: int = flag(5, least=1)
     method: str = flag("second_gauss_newton", known=partial(method_names, "controller", "exact"))
     restarts: int = flag(20, least=1)
@@ -40,9 +44,18 @@ class Options:
     workers: int | None = flag(None, least=1)
     cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
+    discount: float | None = flag(None)
+    criterion: str | None = flag(None)
+    horizon: int | None = flag(None)
 
 
 def _plan(options: Options, folder: Path) -> Plan:
+    from mdpnewton.cli.bring import is_environment
+
+    if options.model.suffix == ".npz" or is_environment(options.model):
+        from mdpnewton.cli.solve_mdp import plan_mdp
+
+        return plan_mdp(options, folder)
     from mdpnewton.cli.workers import executor_for
     from mdpnewton.files.identity import MARK
     from mdpnewton.files.pomdp import pomdp_source
@@ -138,7 +151,7 @@ def _table(results: dict[str, Any]) -> Any:
 
 COMMAND = Command(
     "solve",
-    "a finite-state controller for a .pomdp file",
+    "a policy for a finite MDP, or a controller for a POMDP",
     Options,
     _plan,
     folder="solve-{model}-{nodes}-{method}-{seed}",
