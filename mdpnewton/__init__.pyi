@@ -24,6 +24,7 @@ from .files.finite_models import save_model
 from .files.models import load_model
 from .files.pomdp import load_pomdp, save_pomdp
 from .files.pomdp_text import parse_pomdp
+from .files.pomdpx import parse_pomdpx
 from .forms import FORMS, Form
 from .hessian import (
     PolicyHessian,
@@ -60,7 +61,7 @@ from .models import (
     unrolled,
 )
 from .models.optimum import BestPolicy, policy_iteration
-from .models.pomdp import optimal_value
+from .models.pomdp import Simulated, UpperBounds, optimal_value, simulated_value, upper_bounds
 from .policies import (
     AffineGaussian,
     Categorical,
@@ -138,7 +139,12 @@ __all__ = [
     "load_pomdp",
     "save_pomdp",
     "parse_pomdp",
+    "parse_pomdpx",
     "optimal_value",
+    "upper_bounds",
+    "UpperBounds",
+    "simulated_value",
+    "Simulated",
     "policy_iteration",
     "BestPolicy",
     "garnet",
