@@ -40,7 +40,7 @@ def total_stopping(seed=0):
 
 def total_goal(seed=0):
     """Two goals: a state, and a pair of states that go round without any reward."""
-    rng, transition, reward, start = parts(seed)
+    _, transition, reward, start = parts(seed)
     transition[2:, :, :] = 0
     transition[2, :, 2] = transition[3, :, 4] = transition[4, :, 3] = 1
     reward[2:] = 0

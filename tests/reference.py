@@ -152,7 +152,7 @@ def ended(pi, transition, reward, stop):
 
 def stages(transition, reward, start, discount, criterion, horizon, stop, policy, w):
     """Lists of (visits, V, Q, grad V, E grad V(s')), one per time: one only without a horizon."""
-    n_states, n_actions = reward.shape
+    n_states = len(reward)
     pi = tables(policy, w, n_states)
     closed = np.einsum("sa,sat->st", pi, transition)
     earned = (pi * reward).sum(axis=1)

@@ -107,7 +107,7 @@ def test_the_optimum_of_tabular_environments_is_that_of_a_plain_implementation(
 
 
 def test_an_environment_without_a_table_is_refused():
-    with pytest.raises(ValueError, match="has no table of transitions `P`.*mdpnewton train"):
+    with pytest.raises(ValueError, match=r"has no table of transitions `P`.*mdpnewton train"):
         mn.FiniteMDP.from_gymnasium("CartPole-v1")
     with pytest.raises(ValueError, match="cannot be made"):
         mn.FiniteMDP.from_gymnasium("NoLake-v1")

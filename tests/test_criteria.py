@@ -197,7 +197,7 @@ def test_a_row_that_does_not_sum_to_one_is_called_by_its_names():
     transition, reward, start = goalless()
     transition[1, 0, 0] = 0.5
     names = {"state_names": ["left", "right", "goal"], "action_names": ["go"]}
-    with pytest.raises(ValueError, match="state right, action go sums to 0.5"):
+    with pytest.raises(ValueError, match=r"state right, action go sums to 0\.5"):
         mn.FiniteMDP(transition, reward, start, criterion="total", **names)
 
 
@@ -244,9 +244,7 @@ def test_average_reward_of_a_large_sparse_problem_is_never_dense(monkeypatch):
     columns[:, 0] = (np.arange(2 * n) // 2 + 1) % n
     data, rows = rng.dirichlet(np.ones(3), size=2 * n).ravel(), np.repeat(np.arange(2 * n), 3)
     transition = sparse.coo_array((data, (rows, columns.ravel())), shape=(2 * n, n))
-    mdp = mn.FiniteMDP(
-        transition, rng.random((n, 2)), np.full(n, 1 / n), criterion="average"
-    )
+    mdp = mn.FiniteMDP(transition, rng.random((n, 2)), np.full(n, 1 / n), criterion="average")
     for name in ("toarray", "todense"):
         monkeypatch.setattr(sparse.csr_array, name, lambda *_: pytest.fail("dense"))
     chain = mn.ClosedLoop(mdp, np.full((n, 2), 0.5))

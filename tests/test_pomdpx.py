@@ -71,11 +71,13 @@ def factored():
             f"<Entry><Instance>{instance}</Instance><{table}>{values}</{table}></Entry>"
             for instance, values in entries
         )
-        return f"<{tag}><Var>{var}</Var><Parent>{parents}</Parent><Parameter>{rows}</Parameter></{tag}>"
+        about = f"<Var>{var}</Var><Parent>{parents}</Parent>"
+        return f"<{tag}>{about}<Parameter>{rows}</Parameter></{tag}>"
 
     return (
         "<pomdpx><Discount>1</Discount><Variable>"
-        '<StateVar vnamePrev="x0" vnameCurr="x1" fullyObs="true"><NumValues>2</NumValues></StateVar>'
+        '<StateVar vnamePrev="x0" vnameCurr="x1" fullyObs="true">'
+        "<NumValues>2</NumValues></StateVar>"
         '<StateVar vnamePrev="rock0" vnameCurr="rock1"><ValueEnum>good bad</ValueEnum></StateVar>'
         '<ObsVar vname="look"><ValueEnum>good bad</ValueEnum></ObsVar>'
         '<ActionVar vname="a"><ValueEnum>move check</ValueEnum></ActionVar>'

@@ -35,7 +35,9 @@ def _plan(options: Options, folder: Path) -> Plan:
 
     model = brought(options.model, options.discount, options.criterion, options.horizon)
     about = {"command": "analyze", "model": options.model.name, "version": __version__}
-    return Plan(lambda progress: _analysis(*model, options.optimize), title=options.model.stem, about=about)
+    return Plan(
+        lambda progress: _analysis(*model, options.optimize), title=options.model.stem, about=about
+    )
 
 
 def _analysis(mdp: Any, policy: Any, w: Any, optimize: bool) -> Outcome:

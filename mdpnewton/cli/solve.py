@@ -20,8 +20,8 @@ class Options:
     """Which problem, and how to search.
 
     Attributes:
-        model: A .pomdp or .pomdpx file, the name of a shipped problem, as tiger, an .npz file of a finite
-            MDP, or a tabular environment, as FrozenLake-v1.
+        model: A .pomdp or .pomdpx file, the name of a shipped problem, as tiger, an .npz file of a
+            finite MDP, or a tabular environment, as FrozenLake-v1.
         nodes: Number of nodes of the controller of a POMDP.
         method: Method of the search: one that `mdpnewton list methods` shows for `controller`
             or `exact`; for an MDP one for `exact`.
@@ -62,8 +62,8 @@ def _plan(options: Options, folder: Path) -> Plan:
 
         return plan_mdp(options, folder)
     from mdpnewton.cli.workers import executor_for
-    from mdpnewton.files.identity import MARK
     from mdpnewton.evaluators import ControllerEvaluator
+    from mdpnewton.files.identity import MARK
 
     text, pomdp = _read(options)
     ControllerEvaluator(pomdp)  # refuses a criterion that it does not solve, and what never ends

@@ -44,9 +44,7 @@ def plan_mdp(options: Any, folder: Path) -> Plan:
     return Plan(run, title=options.model.stem, about=about, restart=options.restart)
 
 
-def _solved(
-    options: Any, model: tuple[Any, Any, Any], folder: Path, progress: Progress
-) -> Outcome:
+def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: Progress) -> Outcome:
     from mdpnewton.files.finite_models import save_model
     from mdpnewton.models.optimum import policy_iteration
     from mdpnewton.training.plan import plan_policy

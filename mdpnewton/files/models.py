@@ -28,8 +28,9 @@ def load_model(path: Path) -> Model:
     or instead of the last `criterion` and perhaps `horizon`. A sparse one has `transition_data`,
     `transition_indices` and `transition_indptr`, a CSR matrix of shape (S*A, S). Optional keys are
     `features` (S, A, n) for a Gibbs policy, without which the policy is a tabular softmax,
-    `weights`, which are zeros by default, `stop`, `state_names` and `action_names`. A linear-Gaussian model has the arguments
-    of `LinearGaussianMDP`, and `gain`, `offset` and `sigma`.
+    `weights`, which are zeros by default, `stop`, `state_names` and `action_names`. A
+    linear-Gaussian model has the arguments of `LinearGaussianMDP`, and `gain`, `offset` and
+    `sigma`.
     """
     arrays = read_arrays(path)
     if set(arrays) & {*PROBLEM, *AFFINE} and not is_finite_model(arrays):

@@ -5,8 +5,8 @@ from mdpnewton.models.closed_loop import ClosedLoop
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.horizon import HorizonChain, unrolled
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
-from mdpnewton.models.pomdp import FinitePOMDP, product_mdp
 from mdpnewton.models.policy_chain import PolicyChain
+from mdpnewton.models.pomdp import FinitePOMDP, product_mdp
 from mdpnewton.models.quadratic import QuadraticMDP
 from mdpnewton.models.recurrence import ChainError, SolveError
 

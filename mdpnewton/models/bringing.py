@@ -161,10 +161,10 @@ def from_matrices(P: Any, R: Any, given: Mapping[str, Any]) -> FiniteMDP:
 
 
 class _Entries(NamedTuple):
-    state: array
-    action: array
-    after: array
-    p: array
+    state: "array[int]"
+    action: "array[int]"
+    after: "array[int]"
+    p: "array[float]"
 
 
 class _Table:
@@ -189,8 +189,11 @@ class _Table:
 
     def extend(self, state: Any, action: Any, after: Any, p: Any) -> None:
         """Many outcomes, without their rewards."""
-        for into, values in zip(self.entries, (state, action, after, p), strict=True):
-            into.extend(np.asarray(values).tolist())
+        entries = self.entries
+        entries.state.extend(np.asarray(state).tolist())
+        entries.action.extend(np.asarray(action).tolist())
+        entries.after.extend(np.asarray(after).tolist())
+        entries.p.extend(np.asarray(p).tolist())
 
     def earn(self, state: Any, action: Any, reward: Any) -> None:
         """Rewards of pairs."""
@@ -207,9 +210,7 @@ class _Table:
         ends = after < 0
         stop = np.bincount(row[ends], p[ends], pairs)
         goes = ~ends
-        transition = sparse.csr_array(
-            (p[goes], (row[goes], after[goes])), shape=(pairs, n_states)
-        )
+        transition = sparse.csr_array((p[goes], (row[goes], after[goes])), shape=(pairs, n_states))
         place = np.asarray(self.earned.state, dtype=np.int64) * n_actions
         place += np.asarray(self.earned.action, dtype=np.int64)
         reward = np.bincount(place, np.asarray(self.earned.p), pairs)
@@ -238,8 +239,8 @@ def _start(states: Any) -> list[tuple[Hashable, float]]:
     if isinstance(states, Mapping):
         return list(states.items())
     if isinstance(states, str) or not isinstance(states, Iterable):
-        rule = f"needs the start states in a list, or their probabilities in a dict, got {told(states)}"
-        refuse(FUNCTION, "states", rule)
+        rule = "needs the start states in a list, or their probabilities in a dict"
+        refuse(FUNCTION, "states", f"{rule}, got {told(states)}")
     listed = list(states)
     if not listed:
         refuse(FUNCTION, "states", "is empty; give at least one start state")

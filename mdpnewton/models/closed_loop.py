@@ -89,12 +89,12 @@ class ClosedLoop(PolicyChain):
     @property
     def value_weights(self) -> np.ndarray:
         """Visits times Q, shape (S, A)."""
-        return self.occupancy * self.action_value
+        return np.asarray(self.occupancy * self.action_value)
 
     @property
     def advantage_weights(self) -> np.ndarray:
         """Visits times A, shape (S, A)."""
-        return self.occupancy * self.advantage
+        return np.asarray(self.occupancy * self.advantage)
 
     @property
     def mean_value(self) -> np.ndarray:

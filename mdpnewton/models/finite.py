@@ -27,8 +27,8 @@ class FiniteMDP:
             sequence of A matrices of shape (S, S). Sparse forms are stored as the one CSR matrix.
         reward: Reward $R(s,a)$, shape (S, A).
         start: Distribution $D$ of the first state, shape (S,).
-        discount: Discount factor $\gamma$ in [0, 1). It is 1 for the criteria "total" and "average",
-            which need none, and in [0, 1] for "finite", where it is 1 unless given.
+        discount: Discount factor $\gamma$ in [0, 1). It is 1 for the criteria "total" and
+            "average", which need none, and in [0, 1] for "finite", where it is 1 unless given.
         linear_solver: How a sparse closed loop is solved: by "direct" (LU), by "iterative"
             (BiCGSTAB), or by "auto", which uses LU where a narrow band bounds its fill-in, as on
             grids, and BiCGSTAB elsewhere. Dense problems always use LU.
@@ -60,8 +60,8 @@ class FiniteMDP:
             "state_names": checked_names(CALL, "state_names", self.state_names, n_states),
             "action_names": checked_names(CALL, "action_names", self.action_names, n_actions),
         }
-        for name, value in names.items():
-            object.__setattr__(self, name, value)
+        for name, called in names.items():
+            object.__setattr__(self, name, called)
         discount, horizon = checked_criterion(CALL, self.criterion, self.discount, self.horizon)
         stop = None if self.stop is None else self._checked_stop(reward.shape)
         transition = _stored_transition(self.transition, reward.shape)
@@ -146,12 +146,14 @@ class FiniteMDP:
         return from_matrices(P, R, given)
 
     def _checked_stop(self, shape: tuple[int, ...]) -> np.ndarray | None:
-        stop = finite_array(
-            CALL, "stop", self.stop, 2, shape=shape, letters="(S, A)", fits=FITS
-        )
+        stop = finite_array(CALL, "stop", self.stop, 2, shape=shape, letters="(S, A)", fits=FITS)
         if (stop < 0).any() or (stop > 1).any():
             row = int(np.argmax(np.maximum(-stop, stop - 1)))
-            refuse(CALL, "stop", f"must be a probability, got {stop.flat[row]:.6g} in {self._pair(row)}")
+            refuse(
+                CALL,
+                "stop",
+                f"must be a probability, got {stop.flat[row]:.6g} in {self._pair(row)}",
+            )
         if stop.any() and self.criterion == "average":
             rule = "must be zero for criterion 'average', which goes on for ever"
             refuse(CALL, "stop", f"{rule}; send the probability to a start state, or use 'total'")

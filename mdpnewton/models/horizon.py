@@ -76,7 +76,7 @@ class HorizonChain(PolicyChain):
         total = np.zeros_like(self.occupancy)
         for t in range(self.horizon):
             total += self.visited[t][:, None] * self._action_value(t)
-        return total * self.probabilities
+        return np.asarray(total * self.probabilities)
 
     @cached_property
     def advantage_weights(self) -> np.ndarray:
@@ -143,7 +143,9 @@ class HorizonChain(PolicyChain):
             )
             largest = max(largest, float(size.max()))
         states = np.tile(np.arange(self.mdp.n_states), self.horizon)
-        return Responses(states, np.concatenate(every[::-1]), np.tile(moves, (self.horizon, 1)), largest)
+        return Responses(
+            states, np.concatenate(every[::-1]), np.tile(moves, (self.horizon, 1)), largest
+        )
 
     @cached_property
     def _chain(self) -> Any:

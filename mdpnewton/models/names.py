@@ -57,10 +57,11 @@ def checked_names(call: str, name: str, value: Any, size: int) -> Sequence[str] 
     names = () if isinstance(value, str) else tuple(map(str, value))
     if len(names) != size:
         refuse(call, name, f"needs a list of {size} names, got {told(value)}")
-    if len(set(names)) != size:
-        seen: set[str] = set()
-        twice = next(one for one in names if one in seen or seen.add(one))
-        refuse(call, name, f"needs names that differ, but {told(twice)} comes twice")
+    seen: set[str] = set()
+    for one in names:
+        if one in seen:
+            refuse(call, name, f"needs names that differ, but {told(one)} comes twice")
+        seen.add(one)
     if any("\n" in one for one in names):
         refuse(call, name, "needs names of one line each")
     return names

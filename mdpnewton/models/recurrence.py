@@ -115,5 +115,4 @@ def leaving(mdp: FiniteMDP, probabilities: np.ndarray) -> np.ndarray:
     """Whether the process may end in a state, shape (S,)."""
     if mdp.stop is None:
         return np.zeros(mdp.n_states, dtype=bool)
-    found: np.ndarray = ((probabilities > 0) & (mdp.stop > 0)).any(axis=1)
-    return found
+    return np.asarray(((probabilities > 0) & (mdp.stop > 0)).any(axis=1))

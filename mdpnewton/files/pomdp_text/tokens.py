@@ -91,7 +91,7 @@ class Tokens:
         return True
 
     def mend(self, at: int) -> bool:
-        """Whether a word, read leniently, was a number misspelt, as 0,5 or 0..5; it is corrected."""
+        """Whether a word, read leniently, was a number misspelt, as 0,5; it is corrected."""
         word = self.words[at] if at < len(self.words) else ""
         mended = re.sub(r"[.,]+", ".", word.replace("O", "0").replace("o", "0"))
         if self.notes is None or not re.match(r"[+-]?[\d.,Oo]*\d", word):

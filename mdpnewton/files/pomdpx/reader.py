@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 import numpy as np
 
@@ -65,17 +64,20 @@ class _Reader:
         ]
         self.shown = {each.after: f"{each.after} seen" for each in shown}
         seen = [self._variable(each) for each in declared.all("ObsVar")]
-        self.seen = seen + [Variable(name, name, v.values) for v, name in zip(shown, self.shown.values(), strict=True)]
+        self.seen = seen + [
+            Variable(name, name, v.values)
+            for v, name in zip(shown, self.shown.values(), strict=True)
+        ]
         for kind, found in (("StateVar", self.states), ("ActionVar", self.actions)):
             if not found:
                 declared.fail(f"needs at least one `{kind}`")
         if not self.seen:
             declared.fail("needs at least one `ObsVar`, or a state variable with fullyObs")
-        S, A, O = (size(each) for each in (self.states, self.actions, self.seen))
-        if S > MOST_STATES or S * S * A > MOST_ENTRIES or S * A * O > MOST_ENTRIES:
+        S, A, n_seen = (size(each) for each in (self.states, self.actions, self.seen))
+        if S > MOST_STATES or S * S * A > MOST_ENTRIES or S * A * n_seen > MOST_ENTRIES:
             declared.fail(
-                f"has {S:,} states, {A:,} actions and {O:,} observations in all, more than the "
-                f"{MOST_STATES:,} states or {MOST_ENTRIES:,} entries that are read"
+                f"has {S:,} states, {A:,} actions and {n_seen:,} observations in all, more than "
+                f"the {MOST_STATES:,} states or {MOST_ENTRIES:,} entries that are read"
             )
         discount = self._number(self.one("Discount"))
         if not 0 <= discount <= 1:
@@ -84,7 +86,7 @@ class _Reader:
         T = self._product(self.one("StateTransitionFunction"), "CondProb", self.states, "after")
         observed = self.root.all("ObsFunction") or [Element("ObsFunction", self.root.line, {}, [])]
         Z = self._product(observed[0], "CondProb", self.seen, "seen")
-        return self._model(discount, start.reshape(S), T.reshape(A, S, S), Z.reshape(A, S, O))
+        return self._model(discount, start.reshape(S), T.reshape(A, S, S), Z.reshape(A, S, n_seen))
 
     def _model(
         self, discount: float, start: np.ndarray, T: np.ndarray, Z: np.ndarray
@@ -100,7 +102,9 @@ class _Reader:
                     action = joint_names(self.actions)[worst[0]]
                     state = joint_names(self.states)[worst[1]]
                     place = f" for action {action}, state {state}"
-                (self.root.all(name) or [self.root])[0].fail(f"must sum to 1, but sums to {sums[worst]:.8g}{place}")
+                (self.root.all(name) or [self.root])[0].fail(
+                    f"must sum to 1, but sums to {sums[worst]:.8g}{place}"
+                )
             table /= sums
         return FinitePOMDP(
             T,

@@ -27,9 +27,7 @@ def words_of(element: Element, tag: str) -> list[str]:
     return [word for each in element.all(tag) for word in each.text.split()]
 
 
-def table_of(
-    element: Element, known: Mapping[str, Variable]
-) -> tuple[list[str], np.ndarray]:
+def table_of(element: Element, known: Mapping[str, Variable]) -> tuple[list[str], np.ndarray]:
     """A table over its variables: parents first, then what it is about."""
     parents = [word for word in words_of(element, "Parent") if word != "null"]
     made = words_of(element, "Var") if element.tag == "CondProb" else []
@@ -51,9 +49,8 @@ def table_of(
         _enter(entry, values_tag, [known[name] for name in names], table)
     return names, table
 
-def _enter(
-    entry: Element, tag: str, variables: list[Variable], table: np.ndarray
-) -> None:
+
+def _enter(entry: Element, tag: str, variables: list[Variable], table: np.ndarray) -> None:
     instances, tables = entry.all("Instance"), entry.all(tag)
     if len(instances) != 1 or len(tables) != 1:
         entry.fail(f"`Entry` needs one `Instance` and one `{tag}`")
@@ -74,6 +71,7 @@ def _enter(
             entry.fail(f"there is no value {word!r} of {variable.now}: it has {some}")
     shape = [table.shape[i] if i in open_ else 1 for i in range(table.ndim)]
     table[tuple(index)] = _values(tables[0], shape)
+
 
 def _values(element: Element, shape: list[int]) -> np.ndarray:
     size, words = math.prod(shape), element.text.split()
@@ -96,6 +94,7 @@ def _values(element: Element, shape: list[int]) -> np.ndarray:
 
 
 def size(variables: Sequence[Variable]) -> int:
+    """The number of combinations of their values."""
     return math.prod(len(each.values) for each in variables)
 
 

@@ -58,8 +58,7 @@ def upper_bounds(pomdp: FinitePOMDP) -> UpperBounds | None:
     for _ in range(int(min(1_000, max(1, WORK // max(1, sweep))))):
         after = np.stack(
             [
-                pomdp.reward[:, a]
-                + pomdp.discount * sum((way @ Q).max(axis=1) for way in ways[a])
+                pomdp.reward[:, a] + pomdp.discount * sum((way @ Q).max(axis=1) for way in ways[a])
                 for a in range(pomdp.n_actions)
             ],
             axis=1,
@@ -156,4 +155,4 @@ def _drawn(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
     """One draw from the distribution in each row."""
     summed = rows.cumsum(axis=1)
     point = rng.random(len(rows))[:, None] * summed[:, -1:]
-    return np.minimum((summed <= point).sum(axis=1), rows.shape[1] - 1)
+    return np.asarray(np.minimum((summed <= point).sum(axis=1), rows.shape[1] - 1))
