@@ -13,7 +13,7 @@ from scipy.sparse import linalg as sparse_linalg
 
 from mdpnewton.checks import refuse
 from mdpnewton.models.finite import FiniteMDP
-from mdpnewton.models.policy_chain import PolicyChain, Responses, closed_chain
+from mdpnewton.models.policy_chain import PolicyChain, Responses, closed_chain, without
 from mdpnewton.models.recurrence import SolveError, recurrent_class, resting
 from mdpnewton.threads import threads_for
 
@@ -65,12 +65,6 @@ class ClosedLoop(PolicyChain):
         """Q(s, a), eq. (4), shape (S, A); less the average reward where that is the criterion."""
         found: np.ndarray = self.mdp.reward + self.mdp.discount * self.mdp.expected_next(self.value)
         return found - self.objective if self._averages else found
-
-    @cached_property
-    def advantage(self) -> np.ndarray:
-        """A(s, a) = Q(s, a) - V(s), shape (S, A)."""
-        found: np.ndarray = self.action_value - self.value[:, None]
-        return found
 
     @cached_property
     def occupancy(self) -> np.ndarray:
@@ -257,17 +251,6 @@ class ClosedLoop(PolicyChain):
                 raise SolveError(SINGULAR) from None
             return lambda x, transposed: direct.solve(x, trans="T" if transposed else "N")
         return lambda x, transposed: _iterate(system.T if transposed else system, x)
-
-
-def without(chain: Any, states: np.ndarray) -> Any:
-    """The chain that ends when it comes to one of these states; begun there, it goes on."""
-    kept = np.ones(chain.shape[0])
-    kept[states] = 0.0
-    if not sparse.issparse(chain):
-        return chain * kept
-    ended = sparse.csr_array(chain @ sparse.diags_array(kept))
-    ended.eliminate_zeros()
-    return ended
 
 
 def _hubs(system: Any) -> np.ndarray:

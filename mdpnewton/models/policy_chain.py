@@ -119,3 +119,14 @@ def closed_chain(mdp: FiniteMDP, probabilities: np.ndarray) -> Any:
         shape=(n_states, n_states * n_actions),
     )
     return select @ mdp.transition
+
+
+def without(chain: Any, states: np.ndarray) -> Any:
+    """The chain that ends when it comes to one of these states; begun there, it goes on."""
+    kept = np.ones(chain.shape[0])
+    kept[states] = 0.0
+    if not sparse.issparse(chain):
+        return chain * kept
+    ended = sparse.csr_array(chain @ sparse.diags_array(kept))
+    ended.eliminate_zeros()
+    return ended

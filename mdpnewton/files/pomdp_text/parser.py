@@ -45,9 +45,8 @@ def parse_pomdp(text: str, source: str = "text", notes: list[str] | None = None)
         text: The whole text.
         source: Name of the text in errors, such as the name of its file.
         notes: A list to read leniently: words that break a rule, but whose meaning is near at hand,
-            are read, and the list takes a line for each that says what it was taken for. These are
-            misspelt words and names, `values: rewards`, several states after `start:`, a colon
-            before the last number, and numbers such as 0,5. None refuses them.
+            are read, and the list takes a line for each: misspelt words and names, several states
+            after `start:`, a colon before the last number, numbers such as 0,5. None refuses them.
 
     Raises:
         POMDPError: The text breaks a rule. The message is `source:line:column: rule` and refers to
@@ -275,7 +274,6 @@ class _Parser:
         self.R.set_entry(rule, value)
 
     def _skip_colon(self, word: str) -> None:
-        """Read leniently, a colon may stand before the number of an entry."""
         if self.tokens.word == ":" and self.tokens.notes is not None:
             self.tokens.note(f"took the colon before the number of `{word}:` for a space")
             self.tokens.index += 1
