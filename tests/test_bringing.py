@@ -113,6 +113,22 @@ def test_an_environment_without_a_table_is_refused():
         mn.FiniteMDP.from_gymnasium("NoLake-v1")
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({0: {0: [(1.0, 5, 0.0, False)]}}, "lead to state 5, but there are 1"),
+        ({1: {0: [(1.0, 1, 0.0, False)]}}, "that is not P.state..action."),
+        ({0: {0: [(1.0, 0, 0.0)]}}, "that is not P.state..action."),
+        ({0: {0: [(0.4, 0, 0.0, False)]}}, "state 0, action 0 sums to 0.4"),
+    ],
+)
+def test_broken_tables_are_refused_in_one_line(table, message):
+    environment = SimpleNamespace(P=table, initial_state_distrib=[1.0])
+    with pytest.raises(ValueError, match=message) as error:
+        mn.FiniteMDP.from_gymnasium(environment, discount=0.9)
+    assert "\n" not in str(error.value)
+
+
 def puterman():
     """Puterman 2005, Section 3.1 and Example 6.2.1, as in QuantEcon's test_ddp.py."""
     reward = np.array([[5.0, 10.0], [-1.0, -np.inf]])

@@ -1,5 +1,6 @@
 """Total, finite-horizon and average reward: every term against the oracle, for every policy."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -252,3 +253,14 @@ def test_average_reward_of_a_large_sparse_problem_is_never_dense(monkeypatch):
     visits = chain.occupancy.sum(axis=1)
     assert np.abs(chain.flow(chain.occupancy) - visits).max() < 1e-12
     assert chain.objective == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("problem", ["total_stopping", "total_goal", "finite"])
+def test_episodes_that_are_played_earn_what_the_criterion_says(problem):
+    mdp = PROBLEMS[problem](0)
+    policy = mn.TabularSoftmax(mdp.n_states, mdp.n_actions)
+    w = policy.initial_parameters()
+    simulator = mn.FiniteSimulator(mdp, mdp.horizon or 200)
+    played = simulator.play(jax.random.key(0), policy, w, 4_000).returns()
+    expected = mn.FiniteEvaluator(mdp).objective(None, policy, w)
+    assert abs(played.mean() - expected) < 4 * played.std() / len(played) ** 0.5

@@ -163,3 +163,12 @@ def test_lenient_reading_takes_nothing_for_what_it_may_not_be():
     notes = []
     parse_pomdp(HEAD + BODY, "some.pomdp", notes)
     assert notes == []
+
+
+def test_many_small_mistakes_are_read_quickly_and_too_many_are_refused():
+    notes = []
+    parse_pomdp(HEAD + BODY + "R:go:a:a:x:5\n" * 900, "some.pomdp", notes)
+    assert len(notes) == 900
+    assert notes[-1].startswith("some.pomdp:907:11: ")
+    with pytest.raises(POMDPError, match="one word of more than 1,000"):
+        parse_pomdp(HEAD + BODY + "R:go:a:a:x:5\n" * 1_100, "some.pomdp", [])

@@ -95,16 +95,20 @@ def from_gymnasium(environment: Any, given: Mapping[str, Any]) -> FiniteMDP:
         rule = f"has no table of transitions `P`, got {type(inner).__name__}"
         refuse(call, "environment", f"{rule}; `mdpnewton train` learns on it from samples")
     size, table = len(rows), _Table()
-    width = max(len(rows[state]) for state in range(size))
-    for state in range(size):
-        for action in range(len(rows[state])):
-            for p, after, reward, done in rows[state][action]:
-                table.add(state, action, -1 if done else int(after), float(p), float(reward))
+    try:
+        for state in range(size):
+            for action in range(len(rows[state])):
+                for p, after, reward, done in rows[state][action]:
+                    table.add(state, action, -1 if done else int(after), float(p), float(reward))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        rule = "has a table `P` that is not P[state][action] = [(probability, next state, reward, "
+        rule += f"terminated), ...] with states and actions from 0 on: {type(error).__name__}"
+        refuse(call, "environment", f"{rule} {error} at state {state}")
     start = getattr(inner, "initial_state_distrib", None)
     if start is None and "start" not in given:
         rule = "has no `initial_state_distrib`"
         refuse(call, "environment", f"{rule}; pass `start`, the distribution of the first state")
-    return table.model(size, width, {"start": start, **given})
+    return table.model(size, max(map(len, _values(rows))), {"start": start, **given})
 
 
 def from_discrete_dp(ddp: Any, given: Mapping[str, Any]) -> FiniteMDP:
@@ -160,6 +164,10 @@ def from_matrices(P: Any, R: Any, given: Mapping[str, Any]) -> FiniteMDP:
     return FiniteMDP(moves, finite_array(call, "reward", reward, 2), **_complete(settings))
 
 
+def _values(rows: Any) -> Iterable[Any]:
+    return rows.values() if isinstance(rows, Mapping) else rows
+
+
 class _Entries(NamedTuple):
     state: "array[int]"
     action: "array[int]"
@@ -205,6 +213,9 @@ class _Table:
         """The problem; actions that a state lacks do what its first one does."""
         state, action, after = (np.asarray(one, dtype=np.int64) for one in self.entries[:3])
         p = np.asarray(self.entries.p)
+        if after.max(initial=-1) >= n_states:
+            rule = f"lead to state {int(after.max())}, but there are {n_states}, from 0 on"
+            refuse("FiniteMDP", "transition", rule)
         pairs = n_states * n_actions
         row = state * n_actions + action
         ends = after < 0

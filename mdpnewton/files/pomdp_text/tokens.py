@@ -14,6 +14,7 @@ WORD = re.compile(r"#[^\n]*|([+-]\s+(?=[\d.])[^\s:#*]+|[^\s:#*]+|[:*])")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R")
+MOST_NOTES = 1_000  # words that are read leniently, and names that a word may be near to
 LONGEST = 40  # maximum number of letters of a word that an error quotes
 RESERVED = frozenset(
     (*STATEMENTS, "uniform", "identity", "reward", "cost", "include", "exclude", "reset")
@@ -53,6 +54,7 @@ class Tokens:
         found = filter(None, WORD.findall(self.text))
         self.words = ["".join(word.split()) if word[0] in "+-" else word for word in found]
         self.index = 0
+        self._offsets: list[int] = []
 
     @property
     def word(self) -> str:
@@ -74,6 +76,13 @@ class Tokens:
     def note(self, text: str, at: int | None = None) -> None:
         """Say what a word was taken for, by default the next."""
         assert self.notes is not None
+        if len(self.notes) >= MOST_NOTES:
+            self.fail(
+                f"this is one word of more than {MOST_NOTES:,} that break rules; correct them"
+            )
+        if not self._offsets:  # at once, because notes may be many
+            found = WORD.finditer(self.text)
+            self._offsets = [match.start() for match in found if match.group(1) is not None]
         line, column = self.position(self.index if at is None else at)
         self.notes.append(f"{self.source}:{line}:{column}: {text}")
 
@@ -83,6 +92,8 @@ class Tokens:
         if self.notes is None or not NAME.fullmatch(word) or len(word) < 3:
             return False
         names = {name.lower(): name for name in reversed(list(known))}
+        if len(names) > MOST_NOTES:  # it would take long
+            return False
         near = get_close_matches(word.lower(), names, 1, least)
         if not near:
             return False
@@ -148,6 +159,9 @@ class Tokens:
     def position(self, at: int) -> tuple[int, int]:
         """Line and column of a word, or of the end of the last one."""
         offset, count = 0, 0
+        if at < len(self._offsets):
+            offset = self._offsets[at]
+            return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
         for match in WORD.finditer(self.text):
             if match.group(1) is None:
                 continue

@@ -52,7 +52,7 @@ def tree(text: str, source: str) -> Element:
     """
     root = Element("", 0, {}, [])
     stack, count = [root], 0
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate("utf-8")
 
     def fail(rule: str) -> NoReturn:
         raise POMDPXError(f"{source}:{parser.CurrentLineNumber}: {rule}.")
