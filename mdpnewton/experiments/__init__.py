@@ -67,5 +67,8 @@ EXPERIMENTS = {
     ),
     "ball-in-cup": Experiment("ball_in_cup", "Figure 8b: a robot arm learns to catch a ball"),
     "fsc": Experiment("fsc", "Appendix B.2: finite-state controllers for POMDPs, by blocks"),
+    "richness": Experiment(
+        "richness", "Sections 4.1, 4.2.3: H12 and the first method's rate as features get rich"
+    ),
     "offset": Experiment("offset", "what a constant added to all rewards does to the step"),
 }
