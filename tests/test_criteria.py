@@ -89,7 +89,14 @@ def small_pomdp(criterion, **given):
     return mn.FinitePOMDP(transition, seen, reward, start, criterion=criterion, **given)
 
 
-@pytest.mark.parametrize("given", [("total", None), ("finite", 3), ("average", None)])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("total", None),
+        pytest.param(("finite", 3), marks=pytest.mark.slow),
+        pytest.param(("average", None), marks=pytest.mark.slow),
+    ],
+)
 def test_a_controller_is_worth_the_same_as_a_policy_on_the_product_by_every_criterion(given):
     criterion, horizon = given
     pomdp = small_pomdp(criterion, horizon=horizon)
@@ -264,3 +271,15 @@ def test_episodes_that_are_played_earn_what_the_criterion_says(problem):
     played = simulator.play(jax.random.key(0), policy, w, 4_000).returns()
     expected = mn.FiniteEvaluator(mdp).objective(None, policy, w)
     assert abs(played.mean() - expected) < 4 * played.std() / len(played) ** 0.5
+
+
+def test_a_discount_is_a_chance_to_stop():
+    mdp, policy, _, w, _ = made("discounted", "gibbs")
+    stop = np.full(mdp.reward.shape, 1 - mdp.discount)
+    same = mn.FiniteMDP(
+        mdp.discount * mdp.transition, mdp.reward, mdp.start, criterion="total", stop=stop
+    )
+    here, there = mn.analyze(mdp, policy, w), mn.analyze(same, policy, w)
+    assert gap(there.objective, here.objective) < 1e-12
+    for name in TERMS:
+        assert gap(there.terms[name], here.terms[name]) < 1e-10

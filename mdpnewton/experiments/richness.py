@@ -74,7 +74,7 @@ class Config:
 
 
 SCALES = {
-    "quick": Config(features="1,6,12", runs=2),
+    "quick": Config(n_states=8, features="1,4,8", runs=1, iterations=60),
     "laptop": Config(runs=10),
     "paper": Config(n_states=24, features="1,2,4,8,12,16,20,24", runs=30),
 }
