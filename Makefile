@@ -68,7 +68,7 @@ figure = $(BIN)/mdpnewton run $(2) --seed 100 --out runs/figures/$(1) && mkdir -
   && find runs/figures/$(1) -maxdepth 1 -type f ! -name '.*' -exec cp {} docs/results/$(1) ';'
 
 figures: setup
-	for name in demo offset cartpole navigation manipulator-fixed-step fsc tetris; do \
+	for name in demo offset richness cartpole navigation manipulator-fixed-step fsc tetris; do \
 	  $(call figure,$$name,$$name --scale laptop) || exit 1; done
 	$(call figure,manipulator-line-search,manipulator-line-search --scale laptop --set runs=16)
 	$(call figure,tetris-full,tetris-full --scale laptop --set runs=1 --set iterations=40)

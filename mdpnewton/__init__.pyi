@@ -23,8 +23,11 @@ from .evaluators import (
     random_starts,
     rank_utilities,
 )
+from .files.finite_models import save_model
+from .files.models import load_model
 from .files.pomdp import load_pomdp, save_pomdp
 from .files.pomdp_text import parse_pomdp
+from .files.pomdpx import parse_pomdpx
 from .forms import FORMS, Form
 from .hessian import (
     PolicyHessian,
@@ -47,8 +50,21 @@ from .methods import (
     TightOffset,
     direction,
 )
-from .models import ClosedLoop, FiniteMDP, FinitePOMDP, LinearGaussianMDP, QuadraticMDP, product_mdp
-from .models.pomdp import optimal_value
+from .models import (
+    ChainError,
+    ClosedLoop,
+    FiniteMDP,
+    FinitePOMDP,
+    HorizonChain,
+    LinearGaussianMDP,
+    PolicyChain,
+    QuadraticMDP,
+    policy_chain,
+    product_mdp,
+    unrolled,
+)
+from .models.optimum import BestPolicy, policy_iteration
+from .models.pomdp import Simulated, UpperBounds, optimal_value, simulated_value, upper_bounds
 from .policies import (
     AffineGaussian,
     Categorical,
@@ -106,6 +122,7 @@ from .steps import (
 )
 from .training.black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
 from .training.controllers import Restarts, search_controllers
+from .training.plan import plan_policy, stationary_point
 from .training.presets import PRACTICAL, Preset
 from .training.state import Training
 from .training.tetris import TetrisTraining, train_tetris
@@ -119,12 +136,26 @@ __all__ = [
     "QuadraticMDP",
     "FinitePOMDP",
     "product_mdp",
+    "unrolled",
+    "load_model",
+    "save_model",
     "load_pomdp",
     "save_pomdp",
     "parse_pomdp",
+    "parse_pomdpx",
     "optimal_value",
+    "upper_bounds",
+    "UpperBounds",
+    "simulated_value",
+    "Simulated",
+    "policy_iteration",
+    "BestPolicy",
     "garnet",
+    "PolicyChain",
+    "policy_chain",
     "ClosedLoop",
+    "HorizonChain",
+    "ChainError",
     "Simulator",
     "Spaces",
     "Trajectories",
@@ -238,6 +269,8 @@ __all__ = [
     "Optimum",
     "Generation",
     "BLACK_BOX_METHODS",
+    "plan_policy",
+    "stationary_point",
     "random_starts",
     "search_controllers",
     "Restarts",

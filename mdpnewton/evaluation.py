@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.forms import FORMS, Form
-from mdpnewton.models.closed_loop import ClosedLoop
+from mdpnewton.models.policy_chain import PolicyChain
 
 
 class WeightedPairs(eqx.Module):
@@ -52,7 +52,7 @@ class WeightedPairs(eqx.Module):
     state_value: Float[Array, " n"] | None = None
     complete: bool = eqx.field(static=True, default=False)
     averaged: bool = eqx.field(static=True, default=False)
-    closed_loop: ClosedLoop | None = None
+    closed_loop: PolicyChain | None = None
     stage: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.curvature import Curvature, curvature, gradient, scores
 from mdpnewton.evaluation import Evaluator, WeightedPairs
-from mdpnewton.models.closed_loop import ClosedLoop
+from mdpnewton.models.policy_chain import PolicyChain
 from mdpnewton.policies import Policy
 from mdpnewton.threads import threads_for
 
@@ -29,12 +29,12 @@ def score_table(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
 
 def value_gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
     """grad V(s) in every state, Lemma 1, eq. (37), shape (S, n)."""
-    return _value_gradient(_closed_loop(pairs), score_table(policy, w, pairs))
+    return _closed_loop(pairs).value_gradient(score_table(policy, w, pairs))
 
 
 def cross_term(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
     """H12 = sum p_gamma grad log pi grad' Q, eq. (20), as a dense (n, n) matrix."""
-    return _cross_term(_closed_loop(pairs), score_table(policy, w, pairs))
+    return _closed_loop(pairs).cross_term(score_table(policy, w, pairs))
 
 
 def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, np.ndarray]:
@@ -52,7 +52,7 @@ def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, 
     A2 = np.zeros_like(A1)
     if not policy.constant_curvature:
         A2 = np.asarray(curvature(policy, w, pairs, "A2").dense())
-    H12 = _cross_term(loop, table)
+    H12 = loop.cross_term(table)
     return {
         "hessian": A1 + A2 + H12 + H12.T,
         "H1": A1 + V1,
@@ -94,12 +94,7 @@ class PolicyHessian:
         loop, policy, w = _closed_loop(self.pairs), self.local.policy, self.w
         states, actions = self.pairs.states, self.pairs.actions
         along = np.asarray(_along(policy, w, states, actions, p))  # p' grad log pi(a|s)
-        gain = loop.probabilities * loop.action_value
-        gamma = loop.mdp.discount
-        value_along = loop.accumulate((gain * along).sum(axis=1))  # p' grad V(s)
-        ahead = loop.occupancy * gamma * loop.mdp.expected_next(value_along)  # H12 p
-        behind = loop.visits(gamma * loop.flow(loop.occupancy * along))  # H12' p
-        cotangent = jnp.asarray(ahead + behind[:, None] * gain)
+        cotangent = jnp.asarray(loop.cross_weights(along))
         cross = _against(policy, w, states, actions, cotangent)
         return jax.tree.map(lambda x, y: x + self.sign * y, self.local.mv(p), cross)
 
@@ -173,28 +168,13 @@ def policy_hessian(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PolicyHes
     return PolicyHessian(pairs, curvature(policy, w, pairs, "A1+A2"))
 
 
-def _closed_loop(pairs: WeightedPairs) -> ClosedLoop:
+def _closed_loop(pairs: WeightedPairs) -> PolicyChain:
     if pairs.closed_loop is None:
         raise ValueError(
             "H12 and the full Hessian need grad V in every state, which only an exact evaluation "
             "of a finite MDP has; use `FiniteEvaluator`, or a Gauss-Newton method."
         )
     return pairs.closed_loop
-
-
-def _value_gradient(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
-    weights = loop.probabilities * loop.action_value
-    return loop.accumulate(np.einsum("sa,sai->si", weights, table))
-
-
-def _cross_term(loop: ClosedLoop, table: np.ndarray) -> np.ndarray:
-    # eq. (23): grad Q(s, a) = gamma E[grad V(s')]. Sending the scores on to s' leaves a product
-    # over S rows rather than over S * A.
-    reached = loop.flow(table * loop.occupancy[:, :, None])
-    slopes = _value_gradient(loop, table)
-    with threads_for(2.0 * slopes.size * slopes.shape[1]):
-        product: np.ndarray = loop.mdp.discount * (reached.T @ slopes)
-    return product
 
 
 def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:

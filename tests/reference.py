@@ -130,3 +130,107 @@ def terms(transition, reward, start, discount, policy, w):
     # Summed over all actions, J'FJ is the outer product of scores: E of the softmax Fisher matrix.
     found["generalized"], found["generalized_fisher"] = -found["V1"], found["fisher_score"]
     return gradient, found
+
+
+def tables(policy, w, n_states):
+    """Action probabilities of every state."""
+    return np.array([policy.probabilities(w, s) for s in range(n_states)])
+
+
+def ended(pi, transition, reward, stop):
+    """States from which nothing is earned and from which the process never leaves such states."""
+    closed = np.einsum("sa,sat->st", pi, transition)
+    reach = np.linalg.matrix_power((closed > 0).astype(float) + np.eye(len(pi)), len(pi)) > 0
+    leaks = ((pi > 0) & (stop > 0)).any(axis=1)
+    found = []
+    for s in range(len(pi)):
+        later = np.flatnonzero(reach[s])
+        returns = all(reach[t, s] for t in later)
+        found.append(returns and not leaks[later].any())
+    return np.array(found)
+
+
+def stages(transition, reward, start, discount, criterion, horizon, stop, policy, w):
+    """Lists of (visits, V, Q, grad V, E grad V(s')), one per time: one only without a horizon."""
+    n_states = len(reward)
+    pi = tables(policy, w, n_states)
+    closed = np.einsum("sa,sat->st", pi, transition)
+    earned = (pi * reward).sum(axis=1)
+    psi = np.array([policy.scores(w, s) for s in range(n_states)])
+    if criterion == "finite":
+        V, slopes, found = np.zeros(n_states), np.zeros((n_states, len(w))), []
+        visits = [start]
+        for _ in range(horizon - 1):
+            visits.append(discount * visits[-1] @ closed)
+        for t in reversed(range(horizon)):
+            Q = reward + discount * transition @ V
+            ahead = discount * transition @ slopes
+            slopes = np.einsum("sa,sa,sai->si", pi, Q, psi) + np.einsum("sa,sai->si", pi, ahead)
+            V = (pi * Q).sum(axis=1)
+            found.append((visits[t], V, Q, slopes, ahead))
+        return pi, psi, start @ V, found[::-1]
+    if criterion == "average":
+        # mu (I - P) = 0 and mu 1 = 1, as one overdetermined system.
+        system = np.vstack([(np.eye(n_states) - closed).T, np.ones(n_states)])
+        mu = np.linalg.lstsq(system, np.eye(n_states + 1)[-1], rcond=None)[0]
+        rho = mu @ earned
+        inverse = np.linalg.inv(np.eye(n_states) - closed + np.outer(np.ones(n_states), mu))
+        V = inverse @ (earned - rho)
+        Q = reward - rho + transition @ V
+        local = np.einsum("sa,sa,sai->si", pi, Q, psi)
+        rise = mu @ local
+        slopes = inverse @ (local - rise)
+        # mu' V = 0 at every w: the slopes of mu are mu grad P times the inverse.
+        turned = np.einsum("s,sa,sai,sat->it", mu, pi, psi, transition) @ inverse
+        slopes = slopes - turned @ V
+        return pi, psi, rho, [(mu, V, Q, slopes, transition @ slopes - rise)]
+    if criterion == "total":
+        gone = ended(pi, transition, reward, stop)
+        transition = transition * ~gone
+        closed = np.einsum("sa,sat->st", pi, transition)
+        start = start * ~gone
+    resolvent = np.linalg.inv(np.eye(n_states) - discount * closed)
+    V = resolvent @ earned
+    Q = reward + discount * transition @ V
+    slopes = resolvent @ np.einsum("sa,sa,sai->si", pi, Q, psi)
+    return pi, psi, start @ V, [(start @ resolvent, V, Q, slopes, discount * transition @ slopes)]
+
+
+def criterion_terms(mdp, policy, w):
+    """U, its gradient and every matrix, pair by pair and time by time, for any criterion."""
+    n_states, n_actions = mdp.reward.shape
+    matrix = mdp.transition.toarray() if hasattr(mdp.transition, "toarray") else mdp.transition
+    transition = np.asarray(matrix).reshape(n_states, n_actions, n_states)
+    stop = np.zeros_like(mdp.reward) if mdp.stop is None else mdp.stop
+    given = transition, mdp.reward, mdp.start, mdp.discount, mdp.criterion, mdp.horizon, stop
+    pi, psi, objective, every = stages(*given, policy, w)
+    n, gradient = len(w), np.zeros(len(w))
+    names = ["H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher"]
+    found = {name: np.zeros((n, n)) for name in names}
+    occupancy = np.zeros((n_states, n_actions))
+    bends = [policy.hessians(w, s) for s in range(n_states)]
+    for visits, V, Q, _, ahead in every:
+        for s in range(n_states):
+            for a in range(n_actions):
+                p, outer, bend = visits[s] * pi[s, a], np.outer(psi[s, a], psi[s, a]), bends[s][a]
+                occupancy[s, a] += p
+                gradient += p * Q[s, a] * psi[s, a]
+                found["H1"] += p * Q[s, a] * outer
+                found["H2"] += p * Q[s, a] * bend
+                found["A1"] += p * (Q[s, a] - V[s]) * outer
+                found["A2"] += p * (Q[s, a] - V[s]) * bend
+                found["V1"] += p * V[s] * outer
+                found["V2"] += p * V[s] * bend
+                found["fisher"] -= p * bend
+                found["H12"] += p * np.outer(psi[s, a], ahead[s, a])
+    found["hessian"] = found["H1"] + found["H2"] + found["H12"] + found["H12"].T
+    _, V, Q, slopes, _ = every[0]
+    return {
+        "objective": objective,
+        "gradient": gradient,
+        "occupancy": occupancy,
+        "value": V,
+        "advantage": Q - V[:, None],
+        "value_gradient": slopes,
+        "terms": found,
+    }

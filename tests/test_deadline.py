@@ -125,3 +125,30 @@ def test_training_finds_the_deadline_and_learns_with_it():
         assert training.preset.deadline == (STEPS if deadline is None else 0)
         found.append(training.play(jax.random.key(5), 40).returns().mean())
     assert found[0] > found[1] + 1
+
+
+def test_a_training_with_a_deadline_is_restored():
+    preset = mn.Preset(deadline=100, features=8, least_transitions=100)
+    training = train("cartpole", policy="linear", iterations=1, preset=preset)
+    again = mn.Training.restored(training.state())
+    assert isinstance(again.simulator, Timed)
+    play = [one.play(jax.random.key(1), 2).rewards for one in (training, again)]
+    np.testing.assert_array_equal(*play)
+    known = mn.Training.restored(training.state(), training.simulator)
+    assert known.simulator is training.simulator
+
+
+def test_a_simulator_of_another_class_is_trained_on_without_the_time():
+    class Own:
+        def __init__(self, inside):
+            self.spaces, self.horizon, self.play = inside.spaces, inside.horizon, inside.play
+
+    training = begin(Own(simulated()), "linear", 0)
+    assert training.preset.deadline == 0
+    assert training.features.standardized.mean.shape == (1,)
+
+
+def test_begin_counts_the_blind_batch_once():
+    training = begin(simulated(), "linear", 0)
+    assert training.evaluator.memory.transitions == training.evaluator.memory.batches[0].transitions
+    assert training.features.standardized.mean.shape == (2,)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdpnewton.files.pomdp_text import POMDPError, parse_pomdp
+from mdpnewton.files.pomdp_text import POMDPError, format_pomdp, parse_pomdp
 
 HEAD = """discount: 0.9
 values: reward
@@ -33,7 +33,7 @@ MALFORMED = {
     "no states": (edit("states: a b c\n", "") + BODY, 5, 1, "`states:` is missing"),
     "no actions": (edit("actions: go stay\n", "") + BODY, 5, 1, "`actions:` is missing"),
     "an MDP": (edit("observations: x y\n", "") + "T: * identity", 5, 1, "describes an MDP"),
-    "discount of 1": (edit("0.9", "1.0"), 1, 11, "must be in [0, 1), got `1.0`"),
+    "discount above 1": (edit("0.9", "1.1"), 1, 11, "must be in [0, 1], got `1.1`"),
     "discount missing": (edit("0.9", ""), 2, 1, "needs a finite number, got `values`"),
     "infinite discount": (edit("0.9", "1e999"), 1, 11, "needs a finite number"),
     "discount twice": (HEAD + "discount: 0.5", 6, 1, "a second time; keep one"),
@@ -115,3 +115,60 @@ def test_a_malformed_text_is_refused_where_it_breaks_a_rule(name):
 def test_no_text_ends_in_another_error(text):
     with contextlib.suppress(POMDPError):
         parse_pomdp(HEAD + text)
+
+
+def test_a_discount_of_one_is_total_reward():
+    model = parse_pomdp(edit("0.9", "1.0") + BODY)
+    assert (model.criterion, model.discount) == ("total", 1.0)
+    assert parse_pomdp(format_pomdp(model)).criterion == "total"
+
+
+# Text, line and column of the strict error, what the lenient note says.
+NEARLY = {
+    "rewards": (edit("reward", "rewards") + BODY, 2, 9, "took `rewards` for `reward`"),
+    "Cost": (edit("reward", "Cost") + BODY, 2, 9, "took `Cost` for `cost`"),
+    "several starts": (HEAD + "start: a c\n" + BODY, 6, 10, "took 2 states after `start:`"),
+    "numbered starts": (HEAD + "start: 0 2\n" + BODY, 7, 1, "took 2 whole numbers"),
+    "glued": (HEAD + BODY + "T:go:a:a:1.0", 8, 9, "took the colon before the number of `T:`"),
+    "glued O": (HEAD + BODY + "O:go:a:x:.5", 8, 9, "took the colon before the number of `O:`"),
+    "glued R": (HEAD + BODY + "R:go:a:a:x:5", 8, 11, "took the colon before the number of `R:`"),
+    "statement": (edit("states", "sates") + BODY, 3, 1, "took `sates` for `states`"),
+    "shape": (HEAD + "T: * idenity\nO: * uniform", 6, 6, "took `idenity` for `identity`"),
+    "shape of a row": (HEAD + BODY + "O: go : a unifrom", 8, 11, "took `unifrom` for `uniform`"),
+    "name": (HEAD + BODY + "R: styy : * : * : * 1", 8, 4, "took `styy` for `stay`"),
+    "comma": (HEAD + BODY + "R: go : * : * : * 0,5", 8, 19, "took `0,5` for `0.5`"),
+    "points": (HEAD + BODY + "O: go : a\n0..5 .5", 9, 1, "took `0..5` for `0.5`"),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_what_is_nearly_right_is_refused_with_its_place_and_read_leniently(name):
+    text, line, column, message = NEARLY[name]
+    with pytest.raises(POMDPError) as error:
+        parse_pomdp(text, "some.pomdp")
+    assert (error.value.line, error.value.column) == (line, column)
+    notes = []
+    model = parse_pomdp(text, "some.pomdp", notes)
+    assert len(notes) == 1
+    assert notes[0].startswith(f"some.pomdp:{line - (name == 'numbered starts')}:")
+    assert message in notes[0]
+    if "starts" in name:
+        assert model.start.tolist() == [0.5, 0, 0.5]
+
+
+def test_lenient_reading_takes_nothing_for_what_it_may_not_be():
+    for text in (HEAD + "T: fly identity", HEAD + BODY + "hello", edit("0.9", "x")):
+        with pytest.raises(POMDPError):
+            parse_pomdp(text, "some.pomdp", [])
+    notes = []
+    parse_pomdp(HEAD + BODY, "some.pomdp", notes)
+    assert notes == []
+
+
+def test_many_small_mistakes_are_read_quickly_and_too_many_are_refused():
+    notes = []
+    parse_pomdp(HEAD + BODY + "R:go:a:a:x:5\n" * 900, "some.pomdp", notes)
+    assert len(notes) == 900
+    assert notes[-1].startswith("some.pomdp:907:11: ")
+    with pytest.raises(POMDPError, match="one word of more than 1,000"):
+        parse_pomdp(HEAD + BODY + "R:go:a:a:x:5\n" * 1_100, "some.pomdp", [])

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.hessian import hessian_terms, score_table, value_gradient
+from mdpnewton.hessian import hessian_terms, score_table
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Policy
 
@@ -213,24 +213,21 @@ def value_consistency(policy: Policy, w: PyTree, pairs: WeightedPairs) -> Consis
     A component of grad V counts as zero if it is below `ROUND_OFF` times what its sum over the
     future would be if nothing in it cancelled.
     """
-    slopes = value_gradient(policy, w, pairs)
-    table = score_table(policy, w, pairs)
     loop = pairs.closed_loop
     assert loop is not None
-    moves = np.abs(loop.probabilities[:, :, None] * table).max(axis=1)  # |grad pi|, (S, n)
-    gains = np.abs(loop.probabilities * loop.action_value)
-    floor = ROUND_OFF * loop.accumulate(np.einsum("sa,sai->si", gains, np.abs(table))).max()
+    numbers, slopes, moves, size = loop.responses(score_table(policy, w, pairs))
+    floor = ROUND_OFF * size
     rises, falls = slopes > floor, slopes < -floor
-    opposed = rises.any(axis=0) & falls.any(axis=0)
     still = ~(rises | falls) & (moves > ROUND_OFF * max(moves.max(initial=0.0), 1e-300))
+    opposed = rises.any(axis=0) & falls.any(axis=0)
     stranded = still.any(axis=0) & (rises | falls).any(axis=0)
     if opposed.any():
         i = int(np.argmax(np.where(opposed, np.minimum(slopes.max(0), -slopes.min(0)), -np.inf)))
-        states = [int(np.argmax(slopes[:, i])), int(np.argmin(slopes[:, i]))]
+        rows = [int(np.argmax(slopes[:, i])), int(np.argmin(slopes[:, i]))]
         kind = "opposite signs"
     elif stranded.any():
         i = int(np.argmax(stranded))
-        states = [int(np.argmax(np.abs(slopes[:, i]))), int(np.argmax(still[:, i]))]
+        rows = [int(np.argmax(np.abs(slopes[:, i]))), int(np.argmax(still[:, i]))]
         kind = "policy moves, value does not"
     else:
         return Consistency(True, None)
@@ -239,8 +236,8 @@ def value_consistency(policy: Policy, w: PyTree, pairs: WeightedPairs) -> Consis
         {
             "kind": kind,
             "parameter": i,
-            "states": states,
-            "value_gradient": [float(slopes[s, i]) for s in states],
+            "states": [int(numbers[row]) for row in rows],
+            "value_gradient": [float(slopes[row, i]) for row in rows],
         },
     )
 

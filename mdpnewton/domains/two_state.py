@@ -9,14 +9,14 @@ from mdpnewton.policies import Gibbs
 STAY, MOVE = 0, 1
 
 
-def two_state_mdp(discount: float, start: tuple[float, float] = (0.8, 0.2)) -> FiniteMDP:
+def two_state_mdp(discount: float | None, start: tuple[float, float] = (0.8, 0.2)) -> FiniteMDP:
     """Two states, each with a self-loop and a move to the other state.
 
     The self-loop of the first state earns 1, that of the second earns 2, and a move earns nothing.
 
     Args:
-        discount: Discount factor. Kakade uses average rewards. Here: discounted rewards, as the
-            paper has elsewhere.
+        discount: Discount factor, as the paper has elsewhere; None for average rewards, which
+            Kakade uses.
         start: Distribution of the initial state.
     """
     transition = np.zeros((2, 2, 2))
@@ -24,6 +24,8 @@ def two_state_mdp(discount: float, start: tuple[float, float] = (0.8, 0.2)) -> F
         transition[state, STAY, state] = 1
         transition[state, MOVE, 1 - state] = 1
     reward = np.array([[1.0, 0.0], [2.0, 0.0]])
+    if discount is None:
+        return FiniteMDP(transition, reward, np.array(start), criterion="average")
     return FiniteMDP(transition, reward, np.array(start), discount)
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from mdpnewton.checks import instance, number, whole
+from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
 from mdpnewton.models.pomdp import FinitePOMDP
@@ -36,7 +36,13 @@ class ControllerEvaluator(Evaluator):
     def __init__(self, pomdp: FinitePOMDP, offset: float = 0.0):
         call, remedy = "ControllerEvaluator", "for a fully observed problem use `FiniteEvaluator`"
         self.pomdp: FinitePOMDP = instance(call, "pomdp", pomdp, FinitePOMDP, remedy)
-        self.offset, self.chain = number(call, "offset", offset), Chain.of(pomdp)
+        if pomdp.criterion in ("finite", "average"):
+            rule = f"has criterion {pomdp.criterion!r}, which it does not solve"
+            refuse(call, "pomdp", f"{rule}; use `FiniteEvaluator(product_mdp(pomdp, nodes))`")
+        self.offset = number(call, "offset", offset)
+        if pomdp.criterion == "total" and self.offset:
+            refuse(call, "offset", "must be 0 for criterion 'total'; use `TightOffset` instead")
+        self.chain = Chain.of(pomdp)
 
     def controller(self, nodes: int) -> FiniteStateController:
         """A controller with this number of nodes that fits the problem."""
@@ -49,7 +55,7 @@ class ControllerEvaluator(Evaluator):
             occupancy, value, state_value, objective, residual = _weights(self.chain, policy, w)
             jax.block_until_ready(residual)
         found = float(objective) if float(residual) <= RESIDUAL else float("nan")
-        raised = self.offset / (1 - self.pomdp.discount)
+        raised = self.offset / (1 - self.pomdp.discount) if self.offset else 0.0
         value, state_value = value + raised * occupancy, state_value + raised
         states = jnp.arange(policy.n_situations)
         decisions = jnp.arange(policy.nodes * policy.n_actions)

@@ -27,6 +27,7 @@ from scipy import sparse
 
 from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.models.pomdp.product import first_observations, observations
+from mdpnewton.models.recurrence import ends, recurrent_classes
 from mdpnewton.policies.controller import Tables
 from mdpnewton.threads import threads_for
 
@@ -78,6 +79,11 @@ class Chain(eqx.Module):
         tables = observations(pomdp)
         kinds, kind = np.unique(tables.reshape(len(tables), -1), axis=0, return_inverse=True)
         by_action = [pomdp.transition[a] for a in range(pomdp.n_actions)]
+        start = np.asarray(pomdp.start)
+        if pomdp.criterion == "total":
+            goes_on = (~_ended(pomdp)).astype(float)
+            by_action = [matrix * goes_on for matrix in by_action]
+            start = start * goes_on
         if pomdp.is_sparse:
             moves: Any = tuple(
                 BCOO.from_scipy_sparse(sparse.coo_array(matrix)) for matrix in by_action
@@ -89,7 +95,7 @@ class Chain(eqx.Module):
             seen=jnp.asarray(kinds.reshape(-1, *tables.shape[1:])),
             kind=jnp.eye(len(kinds))[kind.reshape(-1)],
             reward=jnp.asarray(pomdp.reward, dtype=float),
-            first=jnp.asarray(np.asarray(pomdp.start)[:, None] * first_observations(pomdp)),
+            first=jnp.asarray(start[:, None] * first_observations(pomdp)),
             discount=float(pomdp.discount),
         )
 
@@ -171,6 +177,14 @@ class Chain(eqx.Module):
 
     def _matrix(self, k: Array) -> Array:
         return jnp.einsum("gsbca,ast,ah->gsbhtc", k, self.moves, self.kind)
+
+
+def _ended(pomdp: FinitePOMDP) -> np.ndarray:
+    """Where a problem of total reward has ended; a softmax takes every action at times."""
+    steps = sum(sparse.csr_array(pomdp.transition[a]) for a in range(pomdp.n_actions))
+    classes = recurrent_classes(steps, np.zeros(pomdp.n_states, dtype=bool))
+    earns = (np.asarray(pomdp.reward) != 0).any(axis=1)
+    return ends(classes, earns, pomdp.labels("states"), "FinitePOMDP")
 
 
 def _both(matrix: Array, gain: Array, begun: Array) -> tuple[Array, Array]:

@@ -9,14 +9,16 @@ from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
-from mdpnewton.models.closed_loop import ClosedLoop
+from mdpnewton.models.chains import policy_chain
 from mdpnewton.models.finite import FiniteMDP
+from mdpnewton.models.policy_chain import PolicyChain
 
 
 class FiniteEvaluator(Evaluator):
-    """Exact values and occupancies of a policy on a `FiniteMDP`, by two linear solves.
+    """Exact values and occupancies of a policy on a `FiniteMDP`, of whatever criterion.
 
-    States and actions are the integers 0..S-1 and 0..A-1.
+    States and actions are the integers 0..S-1 and 0..A-1. It takes two linear solves, or for a
+    finite horizon one sweep back and one forth.
     """
 
     def __init__(self, mdp: FiniteMDP):
@@ -26,7 +28,7 @@ class FiniteEvaluator(Evaluator):
         self._states = jnp.arange(n_states)
         self._actions = jnp.broadcast_to(jnp.arange(n_actions), (n_states, n_actions))
 
-    def closed_loop(self, policy: Any, w: PyTree) -> ClosedLoop:
+    def closed_loop(self, policy: Any, w: PyTree) -> PolicyChain:
         """The Markov chain of the MDP under `policy` at `w`."""
         table = getattr(policy, "table_shape", None)
         if table is not None and table != self.mdp.reward.shape:
@@ -45,7 +47,7 @@ class FiniteEvaluator(Evaluator):
                 f"{sums[state]:.6g} over the MDP's {self.mdp.n_actions} actions; the policy must "
                 f"be normalised over exactly these actions (see `check_policy`)."
             )
-        return ClosedLoop(self.mdp, probabilities)
+        return policy_chain(self.mdp, probabilities)
 
     def evaluate(self, key: Any, policy: Any, w: PyTree) -> WeightedPairs:
         """The exact weights of all S x A pairs at `w`; `key` is not used."""
@@ -56,9 +58,8 @@ class FiniteEvaluator(Evaluator):
             objective = float("nan")
         else:
             occupancy = loop.occupancy
-            value = occupancy * loop.action_value
-            advantage = occupancy * loop.advantage
-            objective, state_value = loop.objective, loop.value
+            value, advantage = loop.value_weights, loop.advantage_weights
+            objective, state_value = loop.objective, loop.mean_value
         return WeightedPairs(
             states=self._states,
             actions=self._actions,

@@ -123,4 +123,9 @@ EXPERIMENTS = {
         "what a constant added to all rewards does to the step",
         Takes("10 s", "3 min", "25 min"),
     ),
+    "richness": Experiment(
+        "richness",
+        "Sections 4.1, 4.2.3: H12 and the first method's rate as features get rich",
+        Takes("10 s", "1 min", "15 min"),
+    ),
 }

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from mdpnewton.files.folder import write_whole
 from mdpnewton.files.pomdp_text import format_pomdp, parse_pomdp
+from mdpnewton.files.pomdpx import parse_pomdpx
 from mdpnewton.models.pomdp import FinitePOMDP
 
-SUFFIX = ".pomdp"
+SUFFIX, POMDPX = ".pomdp", ".pomdpx"
 
 
 def shipped() -> list[str]:
@@ -16,14 +17,22 @@ def shipped() -> list[str]:
     return sorted(each.name.removesuffix(SUFFIX) for each in found if each.name.endswith(SUFFIX))
 
 
-def load_pomdp(path: Path | str) -> FinitePOMDP:
-    """The model of a .pomdp file, or of a problem of the package by its name, such as "tiger".
+def load_pomdp(path: Path | str, notes: list[str] | None = None) -> FinitePOMDP:
+    """The model of a .pomdp or .pomdpx file, or of a problem of the package, such as "tiger".
+
+    Args:
+        path: The file, or the name of a problem of the package.
+        notes: A list to read a .pomdp file leniently: it takes a line for every word that breaks a
+            rule of the format, which says what it was taken for. None refuses such words.
 
     Raises:
         ValueError: The file is missing, or it is wrong: then the error is a `POMDPError` that
             gives line and column.
     """
-    return parse_pomdp(*pomdp_source(path))
+    text, source = pomdp_source(path)
+    if Path(path).suffix == POMDPX:
+        return parse_pomdpx(text, source)
+    return parse_pomdp(text, source, notes)
 
 
 def pomdp_source(path: Path | str) -> tuple[str, str]:

@@ -75,7 +75,13 @@ def check_positive(call: str, name: str, array: np.ndarray) -> None:
         refuse(call, name, f"must be positive, but its least entry is {array.min():.6g}")
 
 
-def check_distributions(call: str, name: str, rows: Any, called: Callable[[int], str]) -> None:
+def check_distributions(
+    call: str,
+    name: str,
+    rows: Any,
+    called: Callable[[int], str],
+    rest: np.ndarray | None = None,
+) -> None:
     """Refuse rows that are no probability distributions.
 
     Args:
@@ -83,12 +89,15 @@ def check_distributions(call: str, name: str, rows: Any, called: Callable[[int],
         name: Name of the argument.
         rows: A matrix, dense or sparse, whose rows are to sum to one.
         called: What a row is called in an error, from its number.
+        rest: A probability of each row that it does not list, as that of stopping.
     """
     smallest = rows.min(axis=1).toarray().ravel() if sparse.issparse(rows) else rows.min(axis=1)
     if (smallest < 0).any():
         row = int(np.argmin(smallest))
         refuse(call, name, f"has a negative probability, {smallest[row]:.6g}, in {called(row)}")
     sums = np.asarray(rows.sum(axis=1)).ravel()
+    if rest is not None:
+        sums = sums + rest.ravel()
     if (np.abs(sums - 1) > ROW_TOLERANCE).any():
         row = int(np.argmax(np.abs(sums - 1)))
         refuse(

@@ -4,9 +4,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 
 from mdpnewton.analysis.finite import Analysis
+from mdpnewton.models.finite import FiniteMDP
+from mdpnewton.models.names import listed
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
@@ -42,19 +45,25 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def analysis_table(analysis: Analysis) -> Group:
-    """The eigenvalue ranges of every term, and what follows from them in words."""
-    table = Table(title=f"Policy Hessian at U(w) = {analysis.objective:.6g}")
+def analysis_table(analysis: Analysis, mdp: FiniteMDP | None = None) -> Group:
+    """The eigenvalue ranges of every term, and what follows from them in words.
+
+    Args:
+        analysis: The analysis.
+        mdp: The problem, for its criterion and the names of its states; None for numbers.
+    """
+    of = "" if mdp is None or mdp.criterion == "discounted" else f", {mdp.criterion} reward"
+    table = Table(title=f"Policy Hessian at U(w) = {analysis.objective:.6g}{of}")
     for column in ("term", "smallest", "largest", "definiteness"):
         right = column in ("smallest", "largest")
         table.add_column(column, justify="right" if right else "left")
     for name, spectrum in analysis.spectra.items():
         low, high = f"{spectrum.smallest:.4g}", f"{spectrum.largest:.4g}"
         table.add_row(name, low, high, spectrum.definiteness)
-    return Group(table, *_sentences(analysis))
+    return Group(table, *_sentences(analysis, mdp))
 
 
-def _sentences(analysis: Analysis) -> list[str]:
+def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
     yes = {True: "yes", False: "no"}
     lines = [
         f"parameters: {len(analysis.gradient)}, gradient norm: "
@@ -66,8 +75,11 @@ def _sentences(analysis: Analysis) -> list[str]:
     witness = analysis.consistency.witness
     if witness is not None:
         slopes = ", ".join(f"{slope:.3g}" for slope in witness["value_gradient"])
+        states = witness["states"]
+        if mdp is not None and mdp.state_names is not None:
+            states = escape(f"[{listed(mdp.states, states)}]")
         lines.append(
-            f"  witness: parameter {witness['parameter']}, states {witness['states']}, "
+            f"  witness: parameter {witness['parameter']}, states {states}, "
             f"dV = {slopes} ({witness['kind']})"
         )
     if analysis.singular:

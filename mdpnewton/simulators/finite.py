@@ -18,12 +18,13 @@ class FiniteSimulator(CompiledSimulator):
     Attributes:
         horizon: Number of steps after which episodes are truncated. Choose it so that the discount
             to its power is negligible; otherwise the episodes are those of a finite-horizon
-            problem.
+            problem, as they shall be if that is the criterion.
     """
 
     transition: Float[Array, "S A S"]
     reward: Float[Array, "S A"]
     start: Float[Array, " S"]
+    stop: Float[Array, "S A"] | None
     steps: int = eqx.field(static=True)
 
     def __init__(self, mdp: FiniteMDP, horizon: int):
@@ -34,6 +35,7 @@ class FiniteSimulator(CompiledSimulator):
         self.transition = jnp.cumsum(jnp.asarray(np.asarray(mdp.transition)), axis=2)
         self.reward = jnp.asarray(mdp.reward)
         self.start = jnp.cumsum(jnp.asarray(mdp.start))
+        self.stop = None if mdp.stop is None else jnp.asarray(mdp.stop)
         self.steps = whole(call, "horizon", horizon, 1)
 
     @property
@@ -54,8 +56,12 @@ class FiniteSimulator(CompiledSimulator):
         self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, ""]
     ) -> tuple[Int[Array, ""], Float[Array, ""], Bool[Array, ""]]:
         """See `CompiledSimulator`."""
+        ends = jnp.array(False)
+        if self.stop is not None:
+            key, last = jax.random.split(key)
+            ends = jax.random.uniform(last) < self.stop[state, action]
         after = _drawn(key, self.transition[state, action])
-        return after, self.reward[state, action], jnp.array(False)
+        return after, self.reward[state, action], ends
 
 
 def _drawn(key: PRNGKeyArray, cumulative: Float[Array, " S"]) -> Int[Array, ""]:

@@ -23,6 +23,7 @@ from mdpnewton.models.checks import ROW_TOLERANCE
 from mdpnewton.models.pomdp import ANY, FinitePOMDP
 
 PREAMBLE = STATEMENTS[:5]
+SHAPES = ("uniform", "identity", "reset")
 DENSE_ENTRIES = 250_000  # a model with at most this many probabilities is always dense
 MOST_ACTIONS = 10_000  # each has matrices of its own
 MOST_PAIRS = 10_000_000  # maximum number of pairs of a state and an action
@@ -30,7 +31,7 @@ MOST_ENTRIES = 10_000_000  # maximum number of probabilities beyond those that t
 MOST_OUTCOMES = 300_000_000  # maximum number of outcomes whose rewards are averaged
 
 
-def parse_pomdp(text: str, source: str = "text") -> FinitePOMDP:
+def parse_pomdp(text: str, source: str = "text", notes: list[str] | None = None) -> FinitePOMDP:
     """The model that a text in Cassandra's .pomdp format describes.
 
     It reads all forms of the published grammar (https://pomdp.org/code/pomdp-file-grammar.html)
@@ -38,17 +39,20 @@ def parse_pomdp(text: str, source: str = "text") -> FinitePOMDP:
     after the point. Later statements override earlier ones. A distribution whose sum differs from
     1 by up to 1e-5, the tolerance of pomdp-solve, is divided by its sum; `rescaled_rows` of the
     model counts these distributions. Costs become negative rewards. Models with more than 250,000
-    probabilities stay sparse where that is smaller.
+    probabilities stay sparse where that is smaller. A discount of 1 is the criterion "total".
 
     Args:
         text: The whole text.
         source: Name of the text in errors, such as the name of its file.
+        notes: A list to read leniently: words that break a rule, but whose meaning is near at hand,
+            are read, and the list takes a line for each: misspelt words and names, several states
+            after `start:`, a colon before the last number, numbers such as 0,5. None refuses them.
 
     Raises:
         POMDPError: The text breaks a rule. The message is `source:line:column: rule` and refers to
             the first word that breaks one.
     """
-    return _Parser(Tokens(text, source)).model()
+    return _Parser(Tokens(text, source, notes)).model()
 
 
 class _Parser:
@@ -82,10 +86,13 @@ class _Parser:
             actions=self.actions.names,
             observations=self.observations.names,
             rescaled_rows=self.rescaled,
+            criterion="total" if self.given["discount"] == 1 else "discounted",
         )
 
     def _statement(self) -> None:
         tokens, word = self.tokens, self.tokens.word
+        if word not in STATEMENTS and tokens.guess(STATEMENTS[:6]):
+            word = tokens.word
         if word not in STATEMENTS:
             hint = "; the statement before it has too many numbers" * bool(NUMBER.fullmatch(word))
             tokens.fail(f"expected one of {', '.join(STATEMENTS)}, got {tokens.shown()}{hint}")
@@ -166,9 +173,12 @@ class _Parser:
             return
         tokens.index += 1
         row = self.states.index(tokens)
+        if tokens.word not in SHAPES:
+            tokens.guess(SHAPES)
         if tokens.word == ":":
             tokens.index += 1
             column = columns.index(tokens)
+            self._skip_colon(word)
             value = probability(tokens, f"`{word}: action : state : {KINDS[columns.kind]}`")
             self._count(at, action, row, width if column == ANY else 1)
             into.set_entry(at, action, row, column, value)
@@ -190,6 +200,8 @@ class _Parser:
 
     def _matrix(self, at: int, word: str, into: Probabilities, action: int) -> None:
         tokens, (n, width) = self.tokens, into.shape
+        if tokens.word not in SHAPES:
+            tokens.guess(SHAPES)
         if tokens.word == "uniform":
             tokens.index += 1
             self._count(at, action, ANY, width)
@@ -257,8 +269,14 @@ class _Parser:
             return
         tokens.index += 1
         rule = (action, state, successor, self.observations.index(tokens))
+        self._skip_colon("R")
         value = tokens.number("`R: action : state : state : observation`")
         self.R.set_entry(rule, value)
+
+    def _skip_colon(self, word: str) -> None:
+        if self.tokens.word == ":" and self.tokens.notes is not None:
+            self.tokens.note(f"took the colon before the number of `{word}:` for a space")
+            self.tokens.index += 1
 
     def _rewards(self, count: int, what: str) -> np.ndarray:
         values = self.tokens.numbers(count, what)

@@ -36,6 +36,9 @@ class Names:
         """The index that the next word stands for, `ANY` for the wildcard."""
         word = tokens.word
         number = self.numbers.get(word)
+        if number is None and tokens.guess(self.names or ()):
+            word = tokens.word
+            number = self.numbers[word]
         if number is None:
             number = int(word) if _is_count(word) else self.size
             if number >= self.size:
@@ -102,18 +105,14 @@ def read_discount(tokens: Tokens) -> float:
     """Read what follows `discount:`."""
     at = tokens.index
     discount = tokens.number("`discount:`")
-    if not 0 <= discount < 1:
-        tokens.fail(
-            f"`discount:` must be in [0, 1), got {tokens.shown(at)}; sums without an end need a "
-            f"discount below 1, as 0.95",
-            at,
-        )
+    if not 0 <= discount <= 1:
+        tokens.fail(f"`discount:` must be in [0, 1], got {tokens.shown(at)}", at)
     return discount
 
 
 def read_values(tokens: Tokens) -> str:
     """Read what follows `values:`."""
-    if tokens.word not in ("reward", "cost"):
+    if tokens.word not in ("reward", "cost") and not tokens.guess(("reward", "cost")):
         tokens.fail(f"`values:` must be reward or cost, got {tokens.shown()}")
     return tokens.take()
 
@@ -134,12 +133,47 @@ def read_start(tokens: Tokens, states: Names) -> tuple[np.ndarray, int]:
     if not NUMBER.fullmatch(word):
         if word == "*":
             tokens.fail("`start:` takes no *; write `start: uniform`")
-        return np.eye(1, n, states.index(tokens))[0], 0
+        return _chosen(tokens, states), 0
     following = tokens.words[at : at + 2]
     if n > 1 and word.isdigit() and not (len(following) > 1 and NUMBER.fullmatch(following[1])):
         return np.eye(1, n, states.index(tokens))[0], 0
+    if tokens.notes is not None and (several := _few_numbers(tokens, n)):
+        tokens.note(f"took {several} whole numbers after `start:` for states, alike", at)
+        return _alike(tokens, states, several), 0
     values = probabilities(tokens, n, "`start:`")
     return distribution(tokens, values, "`start:`", at)
+
+
+def _chosen(tokens: Tokens, states: Names) -> np.ndarray:
+    """The start in one state; read leniently, in any of several that are named one by one."""
+    at, several = tokens.index, 1
+    states.index(tokens)
+    if tokens.notes is not None:
+        while tokens.word in states.numbers and tokens.word not in RESERVED:
+            states.index(tokens)
+            several += 1
+        if several > 1:
+            tokens.note(f"took {several} states after `start:` for `start include:`", at)
+    tokens.index = at
+    return _alike(tokens, states, several)
+
+
+def _alike(tokens: Tokens, states: Names, several: int) -> np.ndarray:
+    chosen = np.zeros(states.size)
+    for _ in range(several):
+        chosen[states.index(tokens)] = 1
+    found: np.ndarray = chosen / chosen.sum()
+    return found
+
+
+def _few_numbers(tokens: Tokens, size: int) -> int:
+    """How many whole numbers come next, if they are fewer than probabilities would be, else 0."""
+    count = 0
+    while (word := "".join(tokens.words[tokens.index + count :][:1])) and NUMBER.fullmatch(word):
+        if not word.isdigit() or count >= size:
+            return 0
+        count += 1
+    return count if count < size else 0
 
 
 def _listed(tokens: Tokens, states: Names, how: str) -> np.ndarray:

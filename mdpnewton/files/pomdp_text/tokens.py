@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import NoReturn
 
 import numpy as np
@@ -12,6 +14,7 @@ WORD = re.compile(r"#[^\n]*|([+-]\s+(?=[\d.])[^\s:#*]+|[^\s:#*]+|[:*])")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 STATEMENTS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R")
+MOST_NOTES = 1_000  # words that are read leniently, and names that a word may be near to
 LONGEST = 40  # maximum number of letters of a word that an error quotes
 RESERVED = frozenset(
     (*STATEMENTS, "uniform", "identity", "reward", "cost", "include", "exclude", "reset")
@@ -40,14 +43,18 @@ class Tokens:
     Attributes:
         words: All words, without comments.
         index: Index of the word that comes next.
+        notes: Takes a line for each word that breaks a rule and is read all the same; None where
+            the rules are kept.
     """
 
-    def __init__(self, text: str, source: str):
+    def __init__(self, text: str, source: str, notes: list[str] | None = None):
+        self.notes = notes
         self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         self.source = source
         found = filter(None, WORD.findall(self.text))
         self.words = ["".join(word.split()) if word[0] in "+-" else word for word in found]
         self.index = 0
+        self._offsets: list[int] = []
 
     @property
     def word(self) -> str:
@@ -66,8 +73,51 @@ class Tokens:
             self.fail(f"`{after}` needs a colon after it, got {self.shown()}; write `{after}:`")
         self.index += 1
 
+    def note(self, text: str, at: int | None = None) -> None:
+        """Say what a word was taken for, by default the next."""
+        assert self.notes is not None
+        if len(self.notes) >= MOST_NOTES:
+            self.fail(
+                f"this is one word of more than {MOST_NOTES:,} that break rules; correct them"
+            )
+        if not self._offsets:  # at once, because notes may be many
+            found = WORD.finditer(self.text)
+            self._offsets = [match.start() for match in found if match.group(1) is not None]
+        line, column = self.position(self.index if at is None else at)
+        self.notes.append(f"{self.source}:{line}:{column}: {text}")
+
+    def guess(self, known: Iterable[str], least: float = 0.7) -> bool:
+        """Whether the next word, read leniently, was one of these misspelt; it is corrected."""
+        word = self.word
+        if self.notes is None or not NAME.fullmatch(word) or len(word) < 3:
+            return False
+        names = {name.lower(): name for name in reversed(list(known))}
+        if len(names) > MOST_NOTES:  # it would take long
+            return False
+        near = get_close_matches(word.lower(), names, 1, least)
+        if not near:
+            return False
+        self.note(f"took `{word}` for `{names[near[0]]}`")
+        self.words[self.index] = names[near[0]]
+        return True
+
+    def mend(self, at: int) -> bool:
+        """Whether a word, read leniently, was a number misspelt, as 0,5; it is corrected."""
+        word = self.words[at] if at < len(self.words) else ""
+        mended = re.sub(r"[.,]+", ".", word.replace("O", "0").replace("o", "0"))
+        if self.notes is None or not re.match(r"[+-]?[\d.,Oo]*\d", word):
+            return False
+        for one in (mended, mended.rstrip(".")):
+            if NUMBER.fullmatch(one):
+                self.note(f"took `{word}` for `{one}`", at)
+                self.words[at] = one
+                return True
+        return False
+
     def number(self, what: str) -> float:
         """The next word as a number."""
+        if not NUMBER.fullmatch(self.word):
+            self.mend(self.index)
         word = self.word
         value = float(word) if NUMBER.fullmatch(word) else math.nan
         if not math.isfinite(value):
@@ -78,6 +128,9 @@ class Tokens:
     def numbers(self, count: int, what: str) -> np.ndarray:
         """The next `count` words as numbers."""
         words = self.words[self.index : self.index + count]
+        for i, word in enumerate(words):
+            if not NUMBER.fullmatch(word) and self.mend(self.index + i):
+                words[i] = self.words[self.index + i]
         good = next((i for i, word in enumerate(words) if not NUMBER.fullmatch(word)), len(words))
         if good < count:
             at = self.index + good
@@ -106,6 +159,9 @@ class Tokens:
     def position(self, at: int) -> tuple[int, int]:
         """Line and column of a word, or of the end of the last one."""
         offset, count = 0, 0
+        if at < len(self._offsets):
+            offset = self._offsets[at]
+            return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
         for match in WORD.finditer(self.text):
             if match.group(1) is None:
                 continue

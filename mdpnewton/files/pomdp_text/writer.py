@@ -55,6 +55,11 @@ def _check(pomdp: FinitePOMDP) -> None:
             "`format_pomdp` cannot write `first_observation`: the .pomdp format has no observation "
             "before the first action; write dataclasses.replace(pomdp, first_observation=None)."
         )
+    if pomdp.criterion in ("finite", "average"):
+        raise ValueError(
+            f"`format_pomdp` cannot write criterion {pomdp.criterion!r}: the .pomdp format has a "
+            f"discount alone; write dataclasses.replace(pomdp, criterion='total', horizon=None)."
+        )
     for kind in ("states", "actions", "observations"):
         for name in getattr(pomdp, kind) or ():
             if name in RESERVED or not NAME.fullmatch(name):

@@ -3,9 +3,10 @@
 import numpy as np
 from scipy import sparse
 
-from mdpnewton.checks import whole
+from mdpnewton.checks import refuse, whole
 from mdpnewton.models.pomdp.model import FinitePOMDP
 
+MOST_SWEEPS = 100_000  # of a total reward, whose values need not settle
 SAME = 10  # beliefs that agree to this many decimals are one
 
 
@@ -14,13 +15,15 @@ def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
 
     Beliefs that agree to ten decimals count as one. The value is exact where finitely many are
     reachable, as in deterministic mazes, and nearly exact where they accumulate, as in the tiger
-    problem.
+    problem. Of a total reward it is None too if its values do not settle.
 
     Args:
         pomdp: The problem.
         limit: Maximum number of beliefs.
     """
     whole("optimal_value", "limit", limit, 1)
+    if pomdp.criterion == "average":
+        refuse("optimal_value", "pomdp", "has no optimum by beliefs for criterion 'average'")
     moves = [sparse.csr_array(matrix).toarray() for matrix in pomdp.transition]
     seen = [sparse.csr_array(matrix).toarray() for matrix in pomdp.observation]
     first = _after_first_observation(pomdp)
@@ -51,13 +54,19 @@ def optimal_value(pomdp: FinitePOMDP, limit: int = 5_000) -> float | None:
     reward = np.stack(beliefs) @ np.asarray(pomdp.reward)
     chain = [_matrix([ways[a] for ways in successors]) for a in range(pomdp.n_actions)]
     value = np.zeros(len(beliefs))
-    while True:
+    margin = 1 - pomdp.discount if pomdp.criterion == "discounted" else 1e-2
+    for _ in range(pomdp.horizon or (MOST_SWEEPS if pomdp.discount == 1 else 10**9)):
         ahead = np.stack([matrix @ value for matrix in chain], axis=1)
         after = (reward + pomdp.discount * ahead).max(axis=1)
         change = np.abs(after - value).max()
         value = after
-        if change <= 1e-12 * (1 - pomdp.discount) * max(1.0, np.abs(value).max()):
-            return float(sum(share * value[place] for share, place in roots))
+        settled = change <= 1e-12 * margin * max(1.0, np.abs(value).max())
+        if settled and pomdp.horizon is None:
+            break
+    else:
+        if pomdp.horizon is None:
+            return None
+    return float(sum(share * value[place] for share, place in roots))
 
 
 def _after_first_observation(pomdp: FinitePOMDP) -> list[tuple[float, np.ndarray]]:

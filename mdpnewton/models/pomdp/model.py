@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from mdpnewton.checks import choice, instance, number, refuse, whole
+from mdpnewton.checks import choice, instance, refuse, whole
 from mdpnewton.models.checks import check_distributions, check_finite, finite_array
+from mdpnewton.models.criteria import Criterion, checked_criterion
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.pomdp.outcomes import OutcomeReward
 
@@ -17,7 +18,7 @@ CALL = "FinitePOMDP"
 
 @dataclass(frozen=True, eq=False)
 class FinitePOMDP:
-    r"""A discounted POMDP with finitely many states, actions and observations.
+    r"""A POMDP with finitely many states, actions and observations.
 
     Dense models hold arrays, large ones tuples of scipy CSR matrices; if either `transition` or
     `observation` is sparse, both are stored as sparse. In both cases the first index is the action.
@@ -30,7 +31,7 @@ class FinitePOMDP:
         reward: Reward $R(s,a)$, shape (S, A), always a reward and not a cost; None to take the
             expectation of `outcome_reward`.
         start: Distribution of the first state, shape (S,).
-        discount: Discount factor $\gamma$ in [0, 1).
+        discount: Discount factor $\gamma$ in [0, 1), or 1 for the criterion "total" or "average".
         first_observation: Distribution $p(o_0|s_0)$ of an observation before the first action,
             shape (S, O); None if there is none, as in the .pomdp format.
         outcome_reward: Reward $R(a,s,s',o)$, if rewards depend on more than state and action;
@@ -40,13 +41,15 @@ class FinitePOMDP:
         actions: Names of the actions, or None.
         observations: Names of the observations, or None.
         rescaled_rows: Number of distributions that a reader had to divide by their sum.
+        criterion: What the objective adds up: see `FiniteMDP`.
+        horizon: Number of actions, for the criterion "finite" and no other.
     """
 
     transition: Any
     observation: Any
     reward: Any
     start: np.ndarray
-    discount: float
+    discount: float = None  # type: ignore[assignment]  # a number as soon as it is checked
     first_observation: Any = None
     outcome_reward: OutcomeReward | None = None
     values: Literal["reward", "cost"] = "reward"
@@ -54,6 +57,8 @@ class FinitePOMDP:
     actions: tuple[str, ...] | None = None
     observations: tuple[str, ...] | None = None
     rescaled_rows: int = 0
+    criterion: Criterion = "discounted"
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         transition, observation = _same_form(
@@ -61,7 +66,7 @@ class FinitePOMDP:
         )
         sizes = _check_shapes(transition, observation)
         start = _distributions("start", self.start, (sizes["states"],), "S")
-        discount = number(CALL, "discount", self.discount, least=0, below=1)
+        discount, horizon = checked_criterion(CALL, self.criterion, self.discount, self.horizon)
         choice(CALL, "values", self.values, ("reward", "cost"))
         whole(CALL, "rescaled_rows", self.rescaled_rows)
         if self.outcome_reward is not None:
@@ -72,6 +77,7 @@ class FinitePOMDP:
             "observation": observation,
             "start": start,
             "discount": discount,
+            "horizon": horizon,
         }
         if self.first_observation is not None:
             shape = (sizes["states"], sizes["observations"])
@@ -129,7 +135,16 @@ class FinitePOMDP:
     def fully_observed(self) -> FiniteMDP:
         """The MDP of an agent that sees the states: no controller of observations earns more."""
         transition = list(self.transition) if self.is_sparse else np.swapaxes(self.transition, 0, 1)
-        return FiniteMDP(transition, self.reward, self.start, self.discount)
+        return FiniteMDP(
+            transition,
+            self.reward,
+            self.start,
+            self.discount,
+            criterion=self.criterion,
+            horizon=self.horizon,
+            state_names=self.states,
+            action_names=self.actions,
+        )
 
 
 def _matrices(name: str, value: Any) -> Any:

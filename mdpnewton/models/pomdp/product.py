@@ -78,4 +78,7 @@ def product_mdp(pomdp: FinitePOMDP, nodes: int) -> FiniteMDP:
     start[:, :, B] = np.asarray(pomdp.start)[:, None] * first
     small = size * decisions * size <= DENSE
     transition = matrix.toarray().reshape(size, decisions, size) if small else matrix
-    return FiniteMDP(transition, reward, start.ravel(), pomdp.discount)
+    criterion, horizon = pomdp.criterion, pomdp.horizon
+    return FiniteMDP(
+        transition, reward, start.ravel(), pomdp.discount, criterion=criterion, horizon=horizon
+    )
