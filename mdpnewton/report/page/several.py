@@ -1,0 +1,295 @@
+"""Several runs on one page: their curves over each other, and what can be said of them together."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdpnewton.comparison import Run, compared
+from mdpnewton.files.found import Found
+from mdpnewton.report.page import facts, training
+from mdpnewton.report.page.parts import (
+    Part,
+    chart,
+    curve,
+    interval,
+    known,
+    level,
+    listed,
+    mapping,
+    numbers,
+    real,
+    section,
+    spoken,
+    table,
+    text,
+)
+
+# What does not tell kinds of runs apart: the machine, and what makes a pair or a task of its own.
+SHARED = ("seed", "command", "environment", "experiment", "problem", "model", "python", "libraries")
+APART = (*SHARED, "machine", "cores", "start")
+FINALS = ("final_returns", "finals", "final_shares")
+CLOCK = 200  # points of a common axis
+
+
+def compare(every: Sequence[Found], goal: float | None = None) -> dict[str, Any]:
+    """The comparison of some runs as plain data.
+
+    Args:
+        every: What was found in the run folders.
+        goal: Value that curves are to reach; see `compared`.
+
+    Raises:
+        ValueError: There is nothing that could be compared.
+    """
+    runs = runs_of(every)
+    if not runs:
+        raise ValueError(
+            "the runs have no results that could be compared; name folders of `run`, `train`, "
+            "`solve` or `tetris train` that have begun"
+        )
+    return {"runs": [str(one.folder) for one in every], **compared(runs, goal)}
+
+
+def runs_of(every: Sequence[Found]) -> list[Run]:
+    """The runs as they are compared, each in the group of those that differ in seeds alone."""
+    about = [_told(one.config) for one in every]
+    names = {name for one in about for name in one}
+    differ = sorted(name for name in names if len({one.get(name, "") for one in about}) > 1)
+    found: list[Run] = []
+    for one, told in zip(every, about, strict=True):
+        parts = [told[name] for name in differ if name in told]
+        label = ", ".join(parts) or told.get("method", "")
+        if "experiment" in one.config:
+            found += _of_experiment(one, label if parts else "")
+        else:
+            found += _of_training(one, label or one.folder.name)
+    return found
+
+
+def sections(every: Sequence[Found], result: Mapping[str, Any]) -> list[Part]:
+    """The sections of a comparison.
+
+    Args:
+        every: What was found in the run folders.
+        result: What `compare` gives.
+    """
+    runs = runs_of(every)
+    charts = [_curves(runs, task, result["levels"].get(task)) for task in result["tasks"]]
+    return [
+        section("Learning curves", charts),
+        section("Scores over seeds", [_scores(result), _profile(result)]),
+        section("Pairs", [_differences(result), _improvement(result)]),
+        section("To a level", [_to_level(result)]),
+        section("The runs", [_folders(every)]),
+    ]
+
+
+def sentence(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Which group is best, and whether that is sure."""
+    groups = result["groups"]
+    ranked = sorted(groups, key=lambda name: -groups[name]["interquartile_mean"])
+    best = ranked[0]
+    score = f"{groups[best]['interquartile_mean']:.4g}"
+    if len(ranked) == 1:
+        ends = interval(groups[best]["low"], groups[best]["high"])
+        more = f" (95 % interval {ends})" if ends else ""
+        count = f"{groups[best]['runs']} runs that differ in their seeds"
+        return "open", f"{count}: interquartile mean {score}{more}."
+    second = ranked[1]
+    pair = next((o for o in result["improvement"] if {o["first"], o["second"]} == {*ranked[:2]}), None)
+    if pair is None:
+        return "open", f"{best} has the highest score, {score}, but shares no task with {second}."
+    ends = [pair["probability"], pair["low"], pair["high"]]
+    if pair["first"] != best:
+        ends = [1 - ends[0], 1 - ends[2], 1 - ends[1]]
+    sure = ends[1] > 0.5 and min(groups[best]["runs"], groups[second]["runs"]) > 1
+    told = "is better" if sure else "is not surely better"
+    return ("good" if sure else "open"), (
+        f"{best} {told} than {second}: a run of it wins with probability {ends[0]:.2f} "
+        f"(95 % interval {ends[1]:.2f} to {ends[2]:.2f}); interquartile means {score} and "
+        f"{groups[second]['interquartile_mean']:.4g}."
+    )
+
+
+def _told(config: Mapping[str, Any]) -> dict[str, str]:
+    """What a configuration says, in texts that can be compared and shown."""
+    found = {}
+    for name, each in [*config.items(), *mapping(config.get("settings")).items()]:
+        if name not in APART and not isinstance(each, Mapping):
+            value = text(each) or json.dumps(each)
+            named = name in ("method", "policy", "actions")
+            found[name] = spoken(value) if named else f"{spoken(name)} {value}"
+    return found
+
+
+def _of_training(found: Found, label: str) -> list[Run]:
+    config, results = found.config, found.results
+    seed = config.get("seed")
+    x, y = training.returns(found)
+    pairs = [(a, b) for a, b in zip(x, y, strict=False) if a is not None and b is not None]
+    score = real(mapping(results.get("final")).get("mean"))
+    if score is None:
+        score = real(mapping(results.get("greedy")).get("mean"))
+    if score is None:
+        score = real(results.get("value"))
+    if score is None and pairs:
+        score = training.smoothed([b for _, b in pairs])[-1]
+    if score is None:
+        return []
+    steps = "transitions"
+    rows = [known(row) for row in listed(results.get("curve"))]
+    if not pairs and rows and all(len(row) == 3 for row in rows):
+        pairs, steps = [(row[0], row[2]) for row in rows], "seconds"
+    return [
+        Run(
+            label,
+            _task(config),
+            seed if isinstance(seed, int) else 0,
+            score,
+            [a for a, _ in pairs],
+            [b for _, b in pairs],
+            real(mapping(mapping(results.get("verdict")).get("nothing")).get("mean")),
+            facts.seconds(found),
+            steps,
+        )
+    ]
+
+
+def _task(config: Mapping[str, Any]) -> str:
+    if config.get("command") == "tetris train":
+        return f"Tetris {config.get('height')}x{config.get('width')}"
+    for name in ("environment", "problem", "experiment", "model"):
+        if text(config.get(name)):
+            return text(config[name])
+    return "?"
+
+
+def _of_experiment(found: Found, label: str) -> list[Run]:
+    """The runs of every method of an experiment; seeds are counted on from its own."""
+    seed = found.config.get("seed")
+    first = seed if isinstance(seed, int) else 0
+    runs = []
+    for name, one in mapping(found.results.get("methods")).items():
+        each, line = mapping(one), mapping(mapping(one).get("curve"))
+        ends = next((known(each[key]) for key in FINALS if known(each.get(key))), [])
+        ends = ends or known([mapping(each.get("final")).get("mean", each.get("mean"))])
+        group = ", ".join(part for part in (spoken(name), label) if part)
+        x, y = known(line.get("x")), known(line.get("mean"))
+        if len(x) != len(y):
+            x, y = [], []
+        for number, score in enumerate(ends):
+            where = text(found.config.get("experiment"))
+            runs.append(Run(group, where, first + number, score, x, y, steps="x"))
+    return runs
+
+
+# What is shown
+
+
+def _curves(runs: Sequence[Run], task: str, goal: float | None) -> Part:
+    """The mean curve of each group on a common clock, a band over seeds, and the single runs."""
+    here = [run for run in runs if run.task == task and len(run.x)]
+    drawn = []
+    for name in dict.fromkeys(run.group for run in here):
+        mine = [run for run in here if run.group == name]
+        first, last = max(run.x[0] for run in mine), max(run.x[-1] for run in mine)
+        clock = np.linspace(first, max(last, first + 1), CLOCK)
+        lines = np.array([_held(run, clock) for run in mine])
+        mean, low, high = lines.mean(axis=0), [], []
+        if len(mine) > 1 and not (lines == lines[0]).all():
+            half = 1.96 * lines.std(axis=0, ddof=1) / len(mine) ** 0.5
+            low, high = mean - half, mean + half
+        several = lines if len(mine) > 1 and not (lines == lines[0]).all() else []
+        drawn.append(curve(name, clock, mean, low, high, list(several)))
+    steps = here[0].steps if here else ""
+    note = "Means of five batches; the bands are 95 % intervals of the mean over seeds."
+    return chart(task, steps, "return", drawn, levels=[level("level", goal)], note=note)
+
+
+def _held(run: Run, clock: np.ndarray) -> np.ndarray:
+    """The smoothed curve on a clock: each value holds until the next."""
+    y = np.array([np.nan if one is None else one for one in training.smoothed(list(run.y))])
+    at = np.searchsorted(np.asarray(run.x, float), clock, side="right") - 1
+    return np.asarray(y[np.maximum(at, 0)])
+
+
+def _scores(result: Mapping[str, Any]) -> Part:
+    rows = [
+        [name, one["runs"], one["mean"], one["interquartile_mean"], interval(one["low"], one["high"])]
+        for name, one in result["groups"].items()
+    ]
+    head = ["group", "runs", "mean score", "interquartile mean", "95 % over seeds"]
+    note = "" if result["score"] == "score" else f"Interquartile means are of the {result['score']}."
+    return table("Scores", head, rows, note)
+
+
+def _profile(result: Mapping[str, Any]) -> Part:
+    levels = result["profile"]["levels"]
+    drawn = [
+        curve(name, levels, one["share"], one["low"], one["high"])
+        for name, one in result["profile"]["groups"].items()
+    ]
+    note = "The further to the right a curve stays high, the better; bands are 95 % intervals."
+    return chart("Performance profile", result["score"], "share of runs above", drawn, note=note)
+
+
+def _differences(result: Mapping[str, Any]) -> Part:
+    rows = [
+        [
+            one["task"],
+            f"{one['first']} minus {one['second']}",
+            one["pairs"],
+            one["mean"],
+            interval(one["low"], one["high"]) or "needs two pairs",
+        ]
+        for one in result["differences"]
+    ]
+    head = ["task", "difference", "pairs", "mean", "95 % (Student's t)"]
+    return table("Differences, paired by seed", head, rows)
+
+
+def _improvement(result: Mapping[str, Any]) -> Part:
+    rows = [
+        [f"{one['first']} over {one['second']}", one["probability"], interval(one["low"], one["high"])]
+        for one in result["improvement"]
+    ]
+    note = "How probable it is that a run of the first has a higher score than one of the second."
+    return table("Probability of improvement", ["", "probability", "95 %"], rows, note)
+
+
+def _to_level(result: Mapping[str, Any]) -> Part:
+    rows = []
+    for name, one in result["groups"].items():
+        reached = sum(each is not None for each in one["steps_to_level"])
+        took = one["median_seconds_to_level"]
+        rows.append(
+            [
+                name,
+                f"{reached} of {one['runs']}",
+                "never" if one["median_steps_to_level"] is None else one["median_steps_to_level"],
+                "–" if took is None else facts.duration(took),
+            ]
+        )
+    levels = {task: one for task, one in result["levels"].items() if one is not None}
+    told = ", ".join(f"{one:.4g} in {task}" for task, one in levels.items())
+    head = ["group", "runs that reach it", "median transitions", "median duration"]
+    note = (
+        f"The level is {told}. A curve reaches it with its mean of five batches; durations are the "
+        f"run's own times the share of its transitions."
+    )
+    return table("How soon a level is reached", head, rows if levels else [], note)
+
+
+def _folders(every: Sequence[Found]) -> Part:
+    rows = []
+    for one in every:
+        spent = facts.seconds(one)
+        took = "–" if spent is None else facts.duration(spent)
+        rows.append(
+            [str(Path(one.folder)), one.config.get("seed"), facts.state(one) or "–", took]
+            + [text(one.config.get("version"), "?")]
+        )
+    return table("Folders", ["folder", "seed", "state", "duration", "version"], rows)
