@@ -40,6 +40,7 @@ class Options:
         iterations: Stop after so many iterations.
         transitions: Stop when so many transitions have been played (default: 25000).
         seed: Random seed.
+        seeds: Several seeds, as 100-109: a training of its own for each, in a folder of a sweep.
         workers: Number of processes that play episodes; one unless given, or with `--cluster
             local` as many as there are cores. The numbers do not depend on it.
         cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
@@ -54,6 +55,7 @@ class Options:
     iterations: int | None = flag(None, least=1)
     transitions: int | None = flag(None, least=1)
     seed: int = flag(0, least=0)
+    seeds: str | None = flag(None, metavar="FIRST-LAST")
     workers: int | None = flag(None, least=1)
     cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
@@ -65,6 +67,10 @@ def _plan(options: Options, folder: Path) -> Plan:
     from mdpnewton.files.identity import MARK
 
     reach(options.environment)
+    if options.seeds is not None:
+        from mdpnewton.cli.sweep import sweep_plan
+
+        return sweep_plan(options, folder)
     modules = modules_of(options.environment)
     executor = executor_for(options.workers, options.cluster, modules)
     simulator = simulator_of(options.environment)
@@ -166,6 +172,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
     """The chosen policy on fresh episodes, and the curve on the way to it."""
     import jax
 
+    from mdpnewton.report.replays import episode_of
     from mdpnewton.report.training import draw_training
     from mdpnewton.training.verdict import remarks, verdict_on
 
@@ -193,6 +200,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         draw=lambda: {
             "learning-curve": draw_training(options.environment, options.method, x, returns)
         },
+        replay=lambda: episode_of(options.environment, played),
         files={"policy": folder / POLICY},
         note=f"see it: mdpnewton evaluate {folder} --render",
         interrupted=training.status == "interrupted",

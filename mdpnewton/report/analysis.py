@@ -7,10 +7,16 @@ from rich.console import Group
 from rich.table import Table
 
 from mdpnewton.analysis.finite import Analysis
+from mdpnewton.policies import Policy, TabularSoftmax
 
 
-def as_json(analysis: Analysis) -> dict[str, Any]:
-    """Everything in the analysis, with matrices as nested lists in full precision."""
+def as_json(analysis: Analysis, policy: Policy) -> dict[str, Any]:
+    """Everything in the analysis, with matrices as nested lists in full precision.
+
+    Args:
+        analysis: The analysis.
+        policy: Its policy, which names the parameters: rows and columns of the matrices.
+    """
     spectra = {
         name: {
             "smallest": spectrum.smallest,
@@ -25,6 +31,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     }
     return {
         "objective": analysis.objective,
+        "parameters": _names(policy, len(analysis.gradient)),
         "gradient": analysis.gradient.tolist(),
         **{name: matrix.tolist() for name, matrix in analysis.terms.items()},
         "occupancy": analysis.occupancy.tolist(),
@@ -40,6 +47,13 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "stationary": analysis.stationary,
         "rates": rates,
     }
+
+
+def _names(policy: Policy, count: int) -> list[str]:
+    if isinstance(policy, TabularSoftmax):
+        width = policy.n_actions - policy.reduced  # the last action may have no parameter
+        return [f"s{n // width} a{n % width}" for n in range(count)]
+    return [f"w[{n}]" for n in range(count)]
 
 
 def analysis_table(analysis: Analysis) -> Group:

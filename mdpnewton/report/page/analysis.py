@@ -21,6 +21,7 @@ from mdpnewton.report.page.parts import (
 )
 
 LARGEST = 150  # parameters of a matrix that is drawn
+ROUND_OFF = 1e-12  # of the largest entry, below which an eigenvalue counts as zero
 # Terms that share a unit, and so a scale; a Fisher matrix has its own.
 TERMS = {
     "hessian": "Hessian of the objective",
@@ -95,9 +96,11 @@ def _matrices(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _spectra(matrices: Mapping[str, np.ndarray]) -> Part:
-    curves = []
+    curves: list[Part] = []
+    largest = max((float(np.abs(matrix).max()) for matrix in matrices.values()), default=0.0)
     for name, matrix in matrices.items():
         values = np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
+        values = np.where(np.abs(values) < ROUND_OFF * largest, 0.0, values)
         ranks = np.arange(1, len(values) + 1)
         if len(values) > 1:
             curves.append(curve(TERMS[name], ranks, values, points=len(values) < 40))
@@ -111,6 +114,8 @@ def _heats(matrices: Mapping[str, np.ndarray], results: Mapping[str, Any]) -> li
     for name, matrix in matrices.items():
         own = float(np.abs(matrix).max()) or 1.0
         labels = names if len(names) == len(matrix) else [f"w[{n}]" for n in range(len(matrix))]
+        if "theta_block" in name:
+            labels = [*(f"gain {n}" for n in range(len(matrix) - 1)), "offset"]
         scale = own if "fisher" in name else float(most)
         parts.append(heat(TERMS[name], labels, matrix, scale))
     return parts

@@ -149,7 +149,11 @@ def _numbers(results: Mapping[str, Any]) -> list[Part]:
         rows = [[spoken(name), *(one.get(key) for key in columns)] for name, one in group.items()]
         if columns:
             parts.append(table(place, ["", *map(spoken, columns)], rows))
-    single = [[spoken(name), one] for name, one in results.items() if _is_short(one)]
+    single = [
+        [spoken(name), one]
+        for name, one in results.items()
+        if _is_short(one) and name not in ("experiment", "scale", "seed", "version")
+    ]
     parts.append(table("Values", ["", "value"], single))
     return parts
 

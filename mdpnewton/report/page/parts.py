@@ -174,7 +174,7 @@ def text(value: Any, otherwise: str = "") -> str:
 
 def spoken(name: Any) -> str:
     """A name as people say it."""
-    return str(name).replace("_", " ")
+    return str(name).replace("_", " ").replace("gauss newton", "Gauss-Newton")
 
 
 def told(value: Any) -> str:
@@ -194,6 +194,10 @@ def told(value: Any) -> str:
         shown = ", ".join(told(one) for one in value[:8])
         return shown if len(value) <= 8 else f"{shown}, … ({len(value):,} entries)"
     if isinstance(value, Mapping):
+        mean, error = real(value.get("mean")), real(value.get("stderr"))
+        if mean is not None and error is not None:
+            runs = value.get("runs")
+            return f"{mean:.5g} ± {error:.2g}" + (f" ({told(runs)} runs)" if runs else "")
         return ", ".join(f"{spoken(key)} {told(each)}" for key, each in list(value.items())[:12])
     return "?"
 
@@ -206,4 +210,4 @@ def interval(low: Any, high: Any) -> str:
 def _small(values: Sequence[float]) -> float:
     """Where an axis that is logarithmic on both sides of zero is linear."""
     sizes = sorted(abs(value) for value in values if value)
-    return max(sizes[len(sizes) // 10], 1e-12) if sizes else 1.0
+    return max(sizes[len(sizes) // 10], 1e-4 * sizes[-1]) if sizes else 1.0

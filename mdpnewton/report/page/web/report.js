@@ -130,7 +130,7 @@
         const few = curve.x.length <= 30;
         add(curve.y, {
           show: !hidden, stroke: line, width: 2, of: n, main: true, label: curve.name,
-          dash: twin ? [7, 7] : undefined,
+          dash: twin ? [7, 7] : n >= 10 ? [10, 4] : undefined,
           paths: curve.points ? () => null : undefined,
           points: curve.points
             ? { show: true, size: 6, fill: faded(line, 0.75), width: 0 }
@@ -170,7 +170,7 @@
           { ...axis, label: part.y, size: (u, values) =>
             Math.max(38, 14 + 7 * Math.max(0, ...(values || []).map((one) => (one || "").length))),
             values: (u, ticks) => ticks.map((one) => (one == null ? "" : tick(one))),
-            filter: scale[0] ? decades(scale) : undefined },
+            splits: scale[0] ? (u, side, min, max) => decades(scale, min, max) : undefined },
         ],
         series, bands,
         hooks: {
@@ -269,8 +269,15 @@
   }
 
   function vertical(scale, levels, state) {
-    if (scale[0] === "log") return { distr: 3 };
-    if (scale[0] === "asinh") return { distr: 4, asinh: Number(scale[1]) };
+    if (scale[0] === "log") return { distr: 3, range: (u, low, high) => (low == null ? [1, 10] : [low / 1.25, high * 1.25]) };
+    if (scale[0] === "asinh") {
+      const range = (u, low, high) => {
+        if (low == null) return [-1, 1];
+        const margin = 0.25 * Math.max(Math.abs(low), Math.abs(high), Number(scale[1]));
+        return [low < 0 ? low - margin : low, high > 0 ? high + margin : high === low ? 1 : high];
+      };
+      return { distr: 4, asinh: Number(scale[1]), range };
+    }
     return {
       range: (u, low, high) => {
         if (low == null) return [0, 1];
@@ -289,15 +296,27 @@
     return /iteration|step|update|rank|transition|episode|game/.test(name) ? every : undefined;
   }
 
-  function decades(scale) {
-    const linear = scale[0] === "asinh" ? Number(scale[1]) : 0;
-    return (u, splits) => splits.map((one) => {
-      const size = Math.abs(one);
-      if (size === 0) return one;
-      if (size < linear * 0.999) return null;
-      const power = Math.log10(size);
-      return Math.abs(power - Math.round(power)) < 1e-6 ? one : null;
-    });
+  function decades(scale, min, max) {
+    // Powers of ten, at most six on each side of zero; between two of them, their multiples.
+    const powers = (low, high) => {
+      const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+      if (last - first < 1) {
+        const size = 10 ** Math.floor(Math.log10(high));
+        const found = [1, 2, 3, 4, 5, 6, 7, 8, 9].flatMap((one) => [one * size / 10, one * size]).sort((a, b) => a - b)
+          .filter((one) => one >= low * (1 - 1e-9) && one <= high * (1 + 1e-9));
+        return found.length > 6 ? found.filter((_, n) => n % 2 === 0) : found;
+      }
+      const step = Math.ceil((last - first + 1) / 6);
+      const found = [];
+      for (let power = last; power >= first; power -= step) found.push(Number(`1e${power}`));
+      return found.reverse();
+    };
+    if (scale[0] === "log") return powers(min, max);
+    const linear = Number(scale[1]);
+    const above = max > linear ? powers(linear, max) : [];
+    const below = min < -linear ? powers(linear, -min).reverse().map((one) => -one) : [];
+    const few = (values) => (above.length && below.length ? values.filter((_, n) => n % 2 === (values.length - 1) % 2) : values);
+    return [...few([...below].reverse()).reverse(), ...(min <= 0 && max >= 0 ? [0] : []), ...few(above)];
   }
 
   function drawLevels(u, levels) {
@@ -569,10 +588,11 @@
     for (const one of part.starts) {
       if (!one.lines.length) continue;
       const lines = grouped(one.lines);
-      const [x, y] = spot(one.node, around + radius + 3), [u, v] = spot(one.node, around + 62);
-      const side = count === 1 ? 0 : 14;
-      art.append(drawing("path", { d: `M${u + side},${v + side} L${x + side / 3},${y + side / 3}`, class: "start", "marker-end": `url(#${arrow})` }));
-      label(u + side, v + side + (v >= middle ? 16 : -6), [`start: ${lines.join("; ").replaceAll("(none): ", "")}`], "middle");
+      const [a, b] = spot(one.node), way = angle.get(one.node) + 1.05; // beside the loop, if there is one
+      const [x, y] = [a + (radius + 3) * Math.cos(way), b + (radius + 3) * Math.sin(way)];
+      const [u, v] = [a + (radius + 42) * Math.cos(way), b + (radius + 42) * Math.sin(way)];
+      art.append(drawing("path", { d: `M${u},${v} L${x},${y}`, class: "start", "marker-end": `url(#${arrow})` }));
+      label(u, v + (v >= y ? 16 : -6), [`start: ${lines.join("; ").replaceAll("(none): ", "")}`], u > x + 20 ? "start" : u < x - 20 ? "end" : "middle");
     }
     for (const one of part.nodes) {
       const [x, y] = spot(one.id);
@@ -585,6 +605,10 @@
       art.append(circle, text);
     }
     art.append(...labels);
+    drawn.push(() => { // no larger than what is in it
+      const box = art.getBBox();
+      if (box.width) art.setAttribute("viewBox", [box.x - 8, box.y - 8, box.width + 16, box.height + 16].join(" "));
+    });
     return element("figure", { class: "graph" }, element("figcaption", {}, part.title),
       art, readout, part.note ? element("p", { class: "note" }, part.note) : null);
   }
@@ -775,10 +799,19 @@
       made.classList.add("part", part.kind);
       return made;
     });
+    const facts = element("div", { class: "facts" }); // short tables of names and values, side by side
+    const short = (n) => one.parts[n] && one.parts[n].kind === "table" && one.parts[n].head.length === 2 && one.parts[n].head[0] === "";
+    parts.forEach((made, n) => {
+      if (!short(n)) return;
+      made.classList.add("pair");
+      facts.append(made);
+    });
+    const rest = parts.filter((_, n) => !short(n));
+    if (facts.firstChild) rest.push(facts);
     return element("section", { id: `section-${number}`, class: one.title === "Warnings" ? "warnings" : null,
       "aria-labelledby": `heading-${number}` },
       element("h2", { id: `heading-${number}` }, one.title),
-      element("div", { class: many ? "grid" : "stack" }, ...parts));
+      element("div", { class: many ? "grid" : "stack" }, ...rest));
   }
 
   function render() {
