@@ -117,7 +117,7 @@ def _summary(
         "runs": len(mine),
         "seeds": [run.seed for run in mine],
         "scores": [run.score for run in mine],
-        "mean": float(np.mean([run.score for run in mine])),
+        "mean": float(np.concatenate(list(scores.values())).mean()),
         "interquartile_mean": middle,
         "low": low if len(mine) > 1 else None,
         "high": high if len(mine) > 1 else None,

@@ -17,7 +17,7 @@ PRESET: Looks = {"practical": Look("practical preset", "tab:orange")}  # `train`
 
 
 def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
-    """The mean curve of a method with its standard error, and its last point.
+    """The mean curve of a method with its standard error and its runs, and its last point.
 
     Args:
         x: Positions of the points on the horizontal axis.
@@ -36,6 +36,7 @@ def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
             "x": np.asarray(x).tolist(),
             "mean": runs.mean(axis=0).tolist(),
             "stderr": error.tolist(),
+            "runs": runs.tolist(),
         },
         "final": {
             "mean": float(runs[:, -1].mean()),

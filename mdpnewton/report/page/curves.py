@@ -1,44 +1,39 @@
 """The curves of an experiment, found by their form: every experiment is drawn by the same code."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mdpnewton.files.states import load_state
-from mdpnewton.report.page.parts import Part, chart, curve, known, mapping, numbers, spoken
+from mdpnewton.report.page.parts import Part, chart, curve, known, listed, mapping, numbers, spoken
 
 MIDDLES = ("mean", "median", "y")
+CLOCK = 200  # points of a common axis
 DEEP = 4  # levels that are searched for curves
-SEEDS = 200  # jobs per method that are read for single runs
-SIZE = 32 * 2**20  # bytes of a job that is read
 AXES = {  # axes of curves that are not named "curve"
     "time_curve": ("seconds of a core", ""),
     "share_curve": ("", "share of the runs"),
 }
 
 
-def curve_charts(results: Mapping[str, Any], axes: Sequence[str], folder: Path) -> list[Part]:
+def curve_charts(results: Mapping[str, Any], axes: Sequence[str]) -> list[Part]:
     """A chart for all curves of the same name in the same place, one curve per method.
 
     Args:
         results: The results of an experiment.
         axes: What the axes of its curves are.
-        folder: The run folder, whose jobs have the single runs.
     """
     x, y = (*axes, "", "")[:2]
     found = []
     for place, kind, methods in _groups(results):
         across, up = AXES.get(kind, (x, y))
-        title = ", ".join(spoken(one) for one in place if one != "methods") or spoken(kind)
+        title = ", ".join(spoken(one) for one in place if one not in ("methods", "problems")) or spoken(kind)
         if kind != "curve" and place:
             title = f"{title}, {spoken(kind)}" if title != spoken(kind) else title
-        drawn = [_drawn(name, each, folder) for name, each in methods.items()]
+        drawn = [_drawn(name, each) for name, each in methods.items()]
         title = title[:1].upper() + title[1:] if title != "curve" else "Learning curves"
         found.append(chart(title, across or x, up or y, drawn, note=_note(drawn)))
-    return [*found, *_series(results)]
+    return [*found, *_recorded(results), *_paths(results), *_series(results)]
 
 
 def _groups(
@@ -64,7 +59,7 @@ def _is_curve(value: Any) -> bool:
     return len(known(found.get("x"))) > 1 and len(numbers(middle)) > 1
 
 
-def _drawn(name: str, found: Mapping[str, Any], folder: Path) -> Part:
+def _drawn(name: str, found: Mapping[str, Any]) -> Part:
     """One curve with its band: the interval of the mean, or the middle half of the runs."""
     middle = next(numbers(found[key]) for key in MIDDLES if key in found)
     low, high = numbers(found.get("low")), numbers(found.get("high"))
@@ -75,51 +70,13 @@ def _drawn(name: str, found: Mapping[str, Any], folder: Path) -> Part:
         high = [None if m is None or e is None else m + 1.96 * e for m, e in pairs]
     if low == high:
         low, high = [], []
-    runs = _single_runs(folder, name, middle)
-    return curve(spoken(name), found.get("x"), middle, low, high, runs)
+    return curve(spoken(name), found.get("x"), middle, low, high, listed(found.get("runs")))
 
 
 def _note(curves: Sequence[Part]) -> str:
     if not any(one["low"] for one in curves):
         return ""
     return "The bands show the spread over runs: the 95 % interval of the mean, or the middle half."
-
-
-def _single_runs(folder: Path, method: str, mean: Sequence[float | None]) -> list[list[float]]:
-    """The runs behind a mean curve, if the jobs of the run hold them.
-
-    A list of each job belongs to the curve if the mean over jobs is the curve; so no experiment
-    needs to say where its curves come from.
-    """
-    paths = (folder / "jobs").glob(f"*{method}-*.npz") if re.fullmatch(r"\w+", method) else []
-    named = re.compile(rf"(?:.*-)?{re.escape(method)}-\d+")
-    every: dict[str, list[list[float]]] = {}
-    for path in sorted(p for p in paths if named.fullmatch(p.stem))[:SEEDS]:
-        for key, values in _lists_of(path).items():
-            if len(values) == len(mean):
-                every.setdefault(key, []).append(values)
-    wanted = np.array([np.nan if one is None else one for one in mean])
-    for runs in every.values():
-        if np.allclose(np.mean(runs, axis=0), wanted, rtol=1e-4, atol=1e-9, equal_nan=True):
-            return runs
-    return []
-
-
-def _lists_of(path: Path) -> dict[str, list[float]]:
-    """The lists of numbers in the result of a job, by name."""
-    try:
-        if path.stat().st_size > SIZE:
-            return {}
-        result = load_state(path).get("result")
-    except (ValueError, OSError):
-        return {}
-    named = result if isinstance(result, Mapping) else {"": result}
-    found = {}
-    for name, values in named.items():
-        numeric = known(values)
-        if numeric and len(numeric) == len(numbers(values)):
-            found[str(name)] = numeric
-    return found
 
 
 def _series(results: Mapping[str, Any]) -> list[Part]:
@@ -138,3 +95,53 @@ def _series(results: Mapping[str, Any]) -> list[Part]:
               log=True, sync="step")
         for name, each in same.items()
     ]
+
+
+def ends(results: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float, float | None]]]]:
+    """Where the curves end: for every place, the methods from the highest end to the lowest."""
+    found = []
+    for place, kind, methods in _groups(results):
+        if kind != "curve":
+            continue
+        last = []
+        for name, each in methods.items():
+            values = next(known(each[key]) for key in MIDDLES if key in each)
+            errors = known(each.get("stderr"))
+            last.append((spoken(name), values[-1], errors[-1] if errors else None))
+        title = ", ".join(spoken(one) for one in place if one not in ("methods", "problems"))
+        found.append((title, sorted(last, key=lambda one: -one[1])))
+    return found
+
+
+def _recorded(results: Mapping[str, Any]) -> list[Part]:
+    """Methods whose runs each have a clock of their own: lines per game against seconds."""
+    drawn = []
+    for name, each in mapping(results.get("methods")).items():
+        runs = [mapping(one) for one in listed(mapping(each).get("runs"))]
+        lines = [(known(one.get("seconds")), known(one.get("lines"))) for one in runs]
+        lines = [(x, y) for x, y in lines if len(x) == len(y) > 1]
+        if lines:
+            clock = np.linspace(0.0, max(x[-1] for x, _ in lines), CLOCK)
+            places = [np.searchsorted(x, clock, side="right") - 1 for x, _ in lines]
+            held = [np.array(y)[np.maximum(at, 0)] for (_, y), at in zip(lines, places, strict=True)]
+            drawn.append(curve(spoken(name), clock, np.mean(held, axis=0), runs=held))
+    note = "Lines jump when the board grows. The curves are means over runs."
+    return [chart("Lines per game", "seconds", "lines", drawn, log=True, note=note)] if drawn else []
+
+
+def _paths(results: Mapping[str, Any]) -> list[Part]:
+    """Ways of two parameters, as lists of pairs: a picture for each object that holds some."""
+    found = []
+    for title, each in mapping(results.get("traces")).items():
+        ways = []
+        for name, points in mapping(each).items():
+            pairs = [numbers(one) for one in listed(points)]
+            if len(pairs) > 2 and all(len(one) == 2 and None not in one for one in pairs):
+                ways.append({"name": spoken(name), "points": pairs})
+        found.append({"title": spoken(title).capitalize(), "ways": ways})
+    every = [point for one in found for way in one["ways"] for point in way["points"]]
+    if not every:
+        return []
+    low, high = np.min(every, axis=0).tolist(), np.max(every, axis=0).tolist()
+    about = {"kind": "paths", "low": low, "high": high, "x": "parameter 1", "y": "parameter 2"}
+    return [{**about, **one, "note": ""} for one in found if one["ways"]]

@@ -6,10 +6,20 @@ from typing import Any
 
 from mdpnewton.files.found import Found, found_in, run_folders
 from mdpnewton.report.page import analysis, controller, curves, facts, films, several, tetris, training
-from mdpnewton.report.page.parts import Part, mapping, real, section, spoken, table, text, words
+from mdpnewton.report.page.parts import (
+    Part,
+    known,
+    mapping,
+    section,
+    spoken,
+    table,
+    text,
+    words,
+)
 
 BROKEN = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, StopIteration)
 Shown = Mapping[str, tuple[str, Sequence[str]]]  # what experiments show, and the axes of it
+SAME = 1e-6  # distance of two traces that are the same up to round-off
 SMALL = 12  # entries of a result that is shown as it is
 
 
@@ -77,12 +87,13 @@ def _several(every: Sequence[Found], goal: float | None) -> dict[str, Any]:
         result = several.compare(every, goal)
         sections = several.sections(every, result)
         status, sentence = several.sentence(result)
+        sentence += several.better_than_nothing(every)
     except BROKEN as error:
         problems.append(str(error))
     sections.append(section("Warnings", [words(*problems)]))
     running = [one for one in every if facts.state(one) == "running"]
     return {
-        "title": f"{len(every)} runs compared: {', '.join(result.get('tasks', ['none']))}",
+        "title": several.title(every, result),
         "state": f"{len(running)} of {len(every)} are running" if running else "",
         "running": bool(running),
         "verdict": {"status": status, "sentence": sentence},
@@ -110,30 +121,39 @@ def _experiment_asked(found: Found, shown: Shown) -> str:
 
 def _experiment_verdict(found: Found) -> tuple[str, str]:
     """The methods in the order of their ends; at quick scale, that it is too short to judge."""
-    methods = mapping(found.results.get("methods"))
-    ends = {name: mapping(mapping(one).get("final")) for name, one in methods.items()}
-    finals = {name: real(one.get("mean")) for name, one in ends.items()}
-    known = {name: value for name, value in finals.items() if value is not None}
+    ends = [one for one in curves.ends(found.results) if len(one[1]) > 1]
     short = found.config.get("scale") == "quick"
     warning = " Quick scale is too short to judge." if short else ""
     if not found.results:
         return "open", f"Not finished: there are no results yet.{warning}"
-    if len(known) > 1:
-        best, second = sorted(known, key=lambda name: -known[name])[:2]
-        told = f"{spoken(best)} ends highest, at {known[best]:.4g}{_spread(ends[best])}; next is "
-        return "open", f"{told}{spoken(second)}, {known[second]:.4g}{_spread(ends[second])}.{warning}"
+    if len(ends) == 1:
+        best, second = ends[0][1][:2]
+        return "open", f"{_end(best)} ends highest; next is {_end(second)}.{warning}"
+    if ends:
+        told = ", ".join(f"{title}: {methods[0][0]} ({methods[0][1]:.4g})" for title, methods in ends)
+        return "open", f"What ends highest: {told}.{warning}"
+    ratio = known(found.results.get("ratio"))
+    if ratio:
+        told = f"|A1| / |H12 + H12'| goes from {ratio[0]:.3g} to {ratio[-1]:.3g}"
+        return "open", f"On the way to the optimum {told}.{warning}"
+    distances = mapping(found.results.get("distance"))
+    if distances:
+        largest = {name: max(known([*mapping(one).values()])) for name, one in distances.items()}
+        alike = [spoken(name) for name, one in largest.items() if one < SAME]
+        told = ", ".join(alike) or "no method"
+        return "open", f"Of {len(largest)} methods, these do not depend on the basis: {told}.{warning}"
     status = text(found.results.get("status"))
     return "open", f"Finished{f' ({spoken(status)})' if status else ''}.{warning}"
 
 
-def _spread(final: Mapping[str, Any]) -> str:
-    error = real(final.get("stderr"))
-    return f" ± {error:.2g}" if error else ""
+def _end(one: tuple[str, float, float | None]) -> str:
+    name, value, error = one
+    return f"{name}, {value:.4g}{f' ± {error:.2g}' if error else ''}"
 
 
 def _experiment(found: Found, shown: Shown) -> list[Part]:
     axes = shown.get(text(found.config.get("experiment")), ("", ()))[1]
-    charts = curves.curve_charts(found.results, axes, found.folder)
+    charts = curves.curve_charts(found.results, axes)
     return [section("Curves", charts), section("Numbers", _numbers(found.results))]
 
 

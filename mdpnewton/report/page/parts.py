@@ -122,7 +122,7 @@ def words(*sentences: str, title: str = "") -> Part:
 
 def section(title: str, parts: Sequence[Part | None]) -> Part:
     """Parts under a heading; those that are None or empty are left out."""
-    empty = {"chart": "curves", "table": "rows", "words": "sentences"}
+    empty = {"chart": "curves", "table": "rows", "words": "sentences", "paths": "ways"}
     kept = [one for one in parts if one and one.get(empty.get(one["kind"], "kind"))]
     return {"title": title, "parts": kept}
 

@@ -87,6 +87,21 @@ def sections(every: Sequence[Found], result: Mapping[str, Any]) -> list[Part]:
     ]
 
 
+def title(every: Sequence[Found], result: Mapping[str, Any]) -> str:
+    """What is compared."""
+    tasks, groups = ", ".join(result.get("tasks", [])), list(result.get("groups", []))
+    if len(groups) == 1:
+        return f"{tasks} by {groups[0]}: {len(every)} runs"
+    return f"{len(every)} runs compared{f': {tasks}' if tasks else ''}"
+
+
+def better_than_nothing(every: Sequence[Found]) -> str:
+    """How many trainings are worth more than doing nothing; empty if none says so."""
+    said = [text(mapping(one.results.get("verdict")).get("status")) for one in every]
+    known = [one for one in said if one]
+    return f" {known.count('better')} of {len(known)} are better than doing nothing." if known else ""
+
+
 def sentence(result: Mapping[str, Any]) -> tuple[str, str]:
     """Which group is best, and whether that is sure."""
     groups = result["groups"]
@@ -222,7 +237,7 @@ def _scores(result: Mapping[str, Any]) -> Part:
         for name, one in result["groups"].items()
     ]
     head = ["group", "runs", "mean score", "interquartile mean", "95 % over seeds"]
-    note = "" if result["score"] == "score" else f"Interquartile means are of the {result['score']}."
+    note = "" if result["score"] == "score" else f"Means are of the {result['score']}."
     return table("Scores", head, rows, note)
 
 

@@ -413,6 +413,48 @@
     return element("ul", { class: "words" }, ...part.sentences.map((one) => element("li", {}, one)));
   }
 
+  // Ways of two parameters
+
+  function paths(part, key) {
+    const [width, height, left, bottom] = [420, 330, 46, 40];
+    const spread = part.high.map((one, n) => (one - part.low[n]) * 0.05 || 1);
+    const place = ([x, y]) => [
+      left + ((x - part.low[0] + spread[0]) / (part.high[0] - part.low[0] + 2 * spread[0])) * (width - left - 8),
+      height - bottom - ((y - part.low[1] + spread[1]) / (part.high[1] - part.low[1] + 2 * spread[1])) * (height - bottom - 8),
+    ];
+    const art = drawing("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
+      "aria-label": `${part.title}: the ways of ${part.ways.map((one) => one.name).join(", ")}` });
+    const label = (x, y, text, anchor, turn) => {
+      const made = drawing("text", { x, y, class: "tick", "text-anchor": anchor, transform: turn ? `rotate(-90 ${x} ${y})` : "" });
+      made.textContent = text;
+      art.append(made);
+    };
+    for (let n = 0; n <= 4; n++) {
+      const at = [0, 1].map((k) => part.low[k] + ((part.high[k] - part.low[k]) * n) / 4);
+      const [x, y] = place(at);
+      art.append(drawing("line", { x1: x, x2: x, y1: 8, y2: height - bottom, class: "rule" }),
+        drawing("line", { x1: left, x2: width - 8, y1: y, y2: y, class: "rule" }));
+      label(x, height - bottom + 16, told(Number(at[0].toPrecision(2))), "middle");
+      label(left - 6, y + 4, told(Number(at[1].toPrecision(2))), "end");
+    }
+    label(width / 2, height - 6, part.x, "middle");
+    label(12, height / 2, part.y, "middle", true);
+    const legend = element("div", { class: "legend" });
+    part.ways.forEach((way, n) => {
+      const line = drawing("polyline", { points: way.points.map((one) => place(one).join(",")).join(" "), class: "way" });
+      line.style.stroke = `var(--line-${n % 10})`;
+      line.style.strokeDasharray = n % 2 ? "7 5" : "none"; // so that those below others are seen
+      const [x, y] = place(way.points[way.points.length - 1]);
+      const end = drawing("circle", { cx: x, cy: y, r: 4 });
+      end.style.fill = `var(--line-${n % 10})`;
+      art.append(line, end);
+      const mark = element("span", { class: "dash", "aria-hidden": "true" });
+      mark.style.setProperty("--mark", `var(--line-${n % 10})`);
+      legend.append(element("span", { class: "entry" }, mark, way.name));
+    });
+    return element("figure", { class: "paths" }, element("figcaption", {}, part.title), art, legend);
+  }
+
   // Matrices
 
   function heat(part, key) {
@@ -763,7 +805,7 @@
 
   // The page
 
-  const KINDS = { chart, table, heat, graph, film, game, episode, words };
+  const KINDS = { chart, table, heat, graph, paths, film, game, episode, words };
   const MARKS = { good: "✓", bad: "✗", open: "•" };
 
   function header() {
@@ -791,7 +833,7 @@
   }
 
   function section(one, number) {
-    const many = one.parts.filter((part) => part.kind === "chart" || part.kind === "heat").length > 1;
+    const many = one.parts.filter((part) => ["chart", "heat", "paths"].includes(part.kind)).length > 1;
     const parts = one.parts.map((part, n) => {
       const key = `${one.title}/${part.title}/${n}`;
       const make = KINDS[part.kind];
