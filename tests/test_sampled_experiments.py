@@ -177,7 +177,8 @@ def test_em_equals_the_second_gauss_newton_method_at_step_1_on_navigation(seed):
 
 def test_a_summary_has_the_mean_its_error_and_the_end():
     found = summary(range(3), [[0, 1, 2], [0, 3, 6]])
-    assert found["curve"] == {"x": [0, 1, 2], "mean": [0, 2, 4], "stderr": [0, 1, 2]}
+    mean = {"x": [0, 1, 2], "mean": [0, 2, 4], "stderr": [0, 1, 2]}
+    assert found["curve"] == {**mean, "runs": [[0, 1, 2], [0, 3, 6]]}
     assert found["final"] == {"mean": 4, "stderr": 2, "runs": 2}
     assert summary(range(2), [[1, 5]])["final"] == {"mean": 5, "stderr": 0, "runs": 1}
     with pytest.raises(ValueError, match=r"needs shape \(runs, points\) with 2 points"):

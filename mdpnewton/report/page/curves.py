@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mdpnewton.report.page.parts import Part, chart, curve, known, listed, mapping, numbers, spoken
+from mdpnewton.report.page.parts import Part, chart, curve, known, listed, mapping, numbers, real, spoken
 
 MIDDLES = ("mean", "median", "y")
 CLOCK = 200  # points of a common axis
@@ -109,7 +109,13 @@ def ends(results: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float, f
             errors = known(each.get("stderr"))
             last.append((spoken(name), values[-1], errors[-1] if errors else None))
         title = ", ".join(spoken(one) for one in place if one not in ("methods", "problems"))
+        title = title or "in the end"
         found.append((title, sorted(last, key=lambda one: -one[1])))
+    means = {name: mapping(one) for name, one in mapping(results.get("methods")).items()}
+    finals = [(spoken(n), real(one.get("mean")), real(one.get("stderr"))) for n, one in means.items()]
+    whole = [(name, mean, error) for name, mean, error in finals if mean is not None]
+    if whole and not found:
+        found.append(("in the end", sorted(whole, key=lambda one: -one[1])))
     return found
 
 

@@ -121,16 +121,18 @@ def _experiment_asked(found: Found, shown: Shown) -> str:
 
 def _experiment_verdict(found: Found) -> tuple[str, str]:
     """The methods in the order of their ends; at quick scale, that it is too short to judge."""
-    ends = [one for one in curves.ends(found.results) if len(one[1]) > 1]
+    ends = curves.ends(found.results)
     short = found.config.get("scale") == "quick"
     warning = " Quick scale is too short to judge." if short else ""
     if not found.results:
         return "open", f"Not finished: there are no results yet.{warning}"
+    if len(ends) == 1 and len(ends[0][1]) == 1:
+        return "open", f"In the end: {_end(ends[0][1][0])}.{warning}"
     if len(ends) == 1:
         best, second = ends[0][1][:2]
         return "open", f"{_end(best)} ends highest; next is {_end(second)}.{warning}"
     if ends:
-        told = ", ".join(f"{title}: {methods[0][0]} ({methods[0][1]:.4g})" for title, methods in ends)
+        told = "; ".join(f"{title}: {_highest(methods)}" for title, methods in ends)
         return "open", f"What ends highest: {told}.{warning}"
     ratio = known(found.results.get("ratio"))
     if ratio:
@@ -144,6 +146,13 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
         return "open", f"Of {len(largest)} methods, these do not depend on the basis: {told}.{warning}"
     status = text(found.results.get("status"))
     return "open", f"Finished{f' ({spoken(status)})' if status else ''}.{warning}"
+
+
+def _highest(methods: Sequence[tuple[str, float, float | None]]) -> str:
+    best = methods[0][1]
+    alike = [name for name, value, _ in methods if best - value <= SAME * max(abs(best), SAME)]
+    named = "all methods" if len(alike) == len(methods) else " and ".join(alike)
+    return f"{named} ({best:.4g})"
 
 
 def _end(one: tuple[str, float, float | None]) -> str:

@@ -5,7 +5,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
   const ROWS = 15; // of a table that are shown at first
-  const POLL = 2000; // milliseconds
+  const POLL = 1000; // milliseconds
   const root = document.documentElement;
   const place = document.getElementById("page");
   const live = document.body.dataset.live === "yes";
@@ -443,7 +443,7 @@
     part.ways.forEach((way, n) => {
       const line = drawing("polyline", { points: way.points.map((one) => place(one).join(",")).join(" "), class: "way" });
       line.style.stroke = `var(--line-${n % 10})`;
-      line.style.strokeDasharray = n % 2 ? "7 5" : "none"; // so that those below others are seen
+      line.style.strokeWidth = `${Math.max(9 - 2 * n, 1.5)}px`; // so that those below others are seen
       const [x, y] = place(way.points[way.points.length - 1]);
       const end = drawing("circle", { cx: x, cy: y, r: 4 });
       end.style.fill = `var(--line-${n % 10})`;
