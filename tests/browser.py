@@ -14,10 +14,11 @@ from websockets.sync.client import connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
-    "--disable-default-apps --disable-extensions --hide-scrollbars --force-device-scale-factor=1"
-).split()
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-sync", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-dev-shm-usage", "--disable-default-apps", "--disable-extensions"),
+    *("--hide-scrollbars", "--force-device-scale-factor=1"),
+)
 DESKTOP, PHONE = (1280, 900), (390, 844)
 SECONDS = 30.0  # for an answer
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-ATTACK = "</script><script>document.title='taken'</script><img src=x onerror=document.title='taken'>"
+ATTACK = (
+    "</script><script>document.title='taken'</script><img src=x onerror=document.title='taken'>"
+)
 
 
 def write(folder, **files):
@@ -126,7 +128,13 @@ def controller(folder):
     visits = {"initial": [1.0, 0.0], "transition": [[3, 2], [1, 1], [2, 2]]}
     saved = {"actions": ["listen", "open"], "observations": ["left", "right"], "visits": visits}
     saved["probabilities"] = tables
-    config = {"command": "solve", "problem": "tiger", "nodes": 3, "method": "natural", "restarts": 2}
+    config = {
+        "command": "solve",
+        "problem": "tiger",
+        "nodes": 3,
+        "method": "natural",
+        "restarts": 2,
+    }
     results = {"value": 19.3, "values": [19.3, 2.0]}
     return write(folder, config=config, results=results, controller=saved, sessions=sessions())
 
@@ -157,9 +165,12 @@ def hostile(folder):
     controller = {"probabilities": {ATTACK: [[1]]}, "actions": [ATTACK]}
     write(folder, config=config, results=results, sessions=commands, replay=replay)
     write(folder, controller=controller)
-    rows = [{**row, "status": ATTACK, "return": value} for row, value in zip(
-        metrics(6), (float("nan"), float("inf"), 1e308, -1e308, ATTACK, None), strict=True
-    )]
+    rows = [
+        {**row, "status": ATTACK, "return": value}
+        for row, value in zip(
+            metrics(6), (float("nan"), float("inf"), 1e308, -1e308, ATTACK, None), strict=True
+        )
+    ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{half")
     (folder / "arm.gif").write_bytes(b"GIF89a\xff\xff\xff\xff no film")
     return folder

@@ -179,7 +179,9 @@ def test_a_matrix_and_a_graph_are_read_by_keyboard(shown, tmp_path):
     page.run("document.querySelector('.heat canvas').focus()")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.press(key)
-    page.wait("document.querySelector('.heat .readout').textContent.startsWith('row w1, column w1')")
+    page.wait(
+        "document.querySelector('.heat .readout').textContent.startsWith('row w1, column w1')"
+    )
     page = shown(folder_of("controller", tmp_path))
     page.run("document.querySelector('.graph circle').focus()")
     page.wait("document.querySelector('.graph .readout').textContent.includes('reached by')")
@@ -295,7 +297,9 @@ def test_watch_serves_until_it_is_interrupted(tmp_path):
 
     folder = run_folders.training(tmp_path / "run")
     command = [sys.executable, "-m", "mdpnewton", "watch", str(folder), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as one:
         address = one.stdout.readline().split()[0]
         assert answer(address)[0] == 200
         time.sleep(0.1)

@@ -215,7 +215,7 @@ def test_analyze_needs_no_extra_and_says_why_there_is_no_figure(tmp_path, monkey
         "pip install 'mdpnewton[plots]'"
     ]
     names = {path.name for path in (tmp_path / "runs" / "analyze-model").iterdir()}
-    assert names == {"config.json", "results.json"}
+    assert names == {"config.json", "results.json", "sessions.json", "report.html"}
 
 
 def test_help_needs_no_extra():

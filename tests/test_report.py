@@ -285,7 +285,7 @@ def test_numbers_of_anything():
         *(1.0, 2.5, None, None, None, None, None)
     ]
     assert numbers("abc") == numbers([[1]]) == numbers({}) == numbers(None) == []
-    assert told([1, None]) == "1, –"
+    assert told([1, None]) == "1, -"
     long = curve("a", [*range(10_000)], [*range(10_000)])
     assert len(long["x"]) <= 1501
     assert long["x"][-1] == 9999

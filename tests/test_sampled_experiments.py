@@ -185,7 +185,6 @@ def test_a_summary_has_the_mean_its_error_and_the_end():
         summary(range(2), [[1, 2, 3]])
 
 
-
 def test_curves_on_a_clock_and_levels():
     assert at_points([1, 2, 3, 9], [2, 3, 5], [20, 30, 50]).tolist() == [20, 20, 30, 50]
     assert first_reaching([2, 3, 5], [20, 30, 50], 30) == 3

@@ -48,7 +48,9 @@ def _analysis(mdp: Any, policy: Any, w: Any) -> Outcome:
 
     finite = analyze(mdp, policy, w)
     return Outcome(
-        as_json(finite, policy), partial(analysis_table, finite), lambda: {"hessian": draw_terms(finite)}
+        as_json(finite, policy),
+        partial(analysis_table, finite),
+        lambda: {"hessian": draw_terms(finite)},
     )
 
 

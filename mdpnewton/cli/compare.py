@@ -28,9 +28,7 @@ def _plan(options: Options, folder: Path) -> Plan:
 
     found = [found_in(one) for each in options.run for one in run_folders(each)]
     results = compare(found, options.level)
-    return Plan(
-        lambda progress: Outcome(results, partial(comparison_table, results)), writes=False
-    )
+    return Plan(lambda progress: Outcome(results, partial(comparison_table, results)), writes=False)
 
 
 def comparison_table(results: dict[str, Any]) -> Any:

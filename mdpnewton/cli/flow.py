@@ -11,7 +11,7 @@ same command goes on. All end with exit status 130, or 143 after SIGTERM.
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -130,11 +130,10 @@ def carry_out(plan: Plan, folder: Path, words: str, *, quiet: bool) -> tuple[Out
     """Do what is planned and write the run folder with its report; returns the pictures too."""
     from mdpnewton.cli.pages import write_report
 
-    with _held(plan, folder):
-        with _session(plan, folder, words) as ended:
-            outcome = _run(plan, quiet=quiet)
-            pictures = _write(plan, outcome, folder) if outcome.complete else []
-            ended.append("interrupted" if outcome.interrupted else "finished")
+    with _held(plan, folder), _session(plan, folder, words) as ended:
+        outcome = _run(plan, quiet=quiet)
+        pictures = _write(plan, outcome, folder) if outcome.complete else []
+        ended.append("interrupted" if outcome.interrupted else "finished")
     if outcome.complete:
         write_report([folder], folder / REPORT)
     return outcome, pictures

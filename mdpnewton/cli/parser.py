@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from mdpnewton.checks import MissingExtraError
 from mdpnewton.cli import analyze, compare, evaluate, report, run, solve, status, train
-from mdpnewton.cli import watch as page
 from mdpnewton.cli import list as listing
+from mdpnewton.cli import watch as page
 from mdpnewton.cli.flags import add_flags, checked
 from mdpnewton.cli.flow import RUNS, Command, follow
 from mdpnewton.cli.signals import exit_status, interrupts

@@ -101,7 +101,9 @@ def _table(results: Mapping[str, Any]) -> Any:
 
     table = new_table(f"{results['environment']}, seeds {results['seeds']}", "seed", "return", "")
     for one in results["runs"]:
-        table.add_row(str(one["seed"]), f"{one['return']:.4g} ± {one['stderr']:.2g}", one["verdict"])
+        table.add_row(
+            str(one["seed"]), f"{one['return']:.4g} ± {one['stderr']:.2g}", one["verdict"]
+        )
     (group,) = results["comparison"]["groups"].values()
     table.caption = f"interquartile mean {group['interquartile_mean']:.5g}" + (
         "" if group["low"] is None else f", 95 % {group['low']:.5g} to {group['high']:.5g}"

@@ -143,5 +143,9 @@ def _page(folders: Sequence[Path]) -> bytes:
 
 
 COMMAND = Command(
-    "watch", "the report of a run as it goes on, at an address of this machine", Options, _plan, json=False
+    "watch",
+    "the report of a run as it goes on, at an address of this machine",
+    Options,
+    _plan,
+    json=False,
 )

@@ -1,4 +1,4 @@
-"""Numbers over several runs: intervals, paired differences, profiles; how they look is for `report`."""
+"""Numbers over several runs: intervals, paired differences, profiles; `report` shows them."""
 
 from mdpnewton.comparison.intervals import (
     gain,

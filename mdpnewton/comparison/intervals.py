@@ -73,7 +73,8 @@ def gain(groups: Sequence[Runs]) -> float:
 
 def profile(runs: Runs, levels: np.ndarray) -> np.ndarray:
     """The share of runs above each level; the mean over tasks."""
-    return np.mean([(one[:, None] > levels).mean(axis=0) for one in runs.values()], axis=0)
+    shares = [(one[:, None] > levels).mean(axis=0) for one in runs.values()]
+    return np.asarray(np.mean(shares, axis=0))
 
 
 def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -42,28 +42,64 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "demo": Experiment("demo", "second Gauss-Newton against steepest and natural ascent", axes=("iteration", "share of the best gain")),
+    "demo": Experiment(
+        "demo",
+        "second Gauss-Newton against steepest and natural ascent",
+        axes=("iteration", "share of the best gain"),
+    ),
     "invariance": Experiment("invariance", "Figure 3: which methods depend on the basis"),
     "hallway": Experiment(
         "cross_term", "Figure 2a: H12 vanishes on the way to the optimum", {"maze": "hallway"}
     ),
     "mccallum": Experiment("cross_term", "Figure 2b: H12 does not vanish", {"maze": "mccallum"}),
-    "cartpole": Experiment("cartpole", "Figure 4a: swing-up, read literally and with the preset", axes=("transitions", "discounted return")),
-    "navigation": Experiment("navigation", "Figure 4b: EM, natural and second Gauss-Newton", axes=("transitions", "return over 80 steps")),
+    "cartpole": Experiment(
+        "cartpole",
+        "Figure 4a: swing-up, read literally and with the preset",
+        axes=("transitions", "discounted return"),
+    ),
+    "navigation": Experiment(
+        "navigation",
+        "Figure 4b: EM, natural and second Gauss-Newton",
+        axes=("transitions", "return over 80 steps"),
+    ),
     "manipulator-line-search": Experiment(
-        "manipulator", "Figure 6a, Table 1: exact directions and a line search", axes=("iteration", "share of the best reward")),
+        "manipulator",
+        "Figure 6a, Table 1: exact directions and a line search",
+        axes=("iteration", "share of the best reward"),
+    ),
     "manipulator-fixed-step": Experiment(
-        "manipulator", "Figure 6b: exact directions and a fixed step", {"steps": "fixed step"}, axes=("iteration", "share of the best reward")),
+        "manipulator",
+        "Figure 6b: exact directions and a fixed step",
+        {"steps": "fixed step"},
+        axes=("iteration", "share of the best reward"),
+    ),
     "tetris": Experiment(
-        "tetris", "Figure 8a: Tetris on ten rows, the paper's algorithm literally", axes=("iteration", "lines per game")),
+        "tetris",
+        "Figure 8a: Tetris on ten rows, the paper's algorithm literally",
+        axes=("iteration", "lines per game"),
+    ),
     "tetris-full": Experiment(
         "tetris",
         "Section 6.5: Tetris on twenty rows",
-        {"height": 20, "methods": "second_gauss_newton"}, axes=("iteration", "lines per game")),
+        {"height": 20, "methods": "second_gauss_newton"},
+        axes=("iteration", "lines per game"),
+    ),
     "tetris-training": Experiment(
         "tetris_training", "beyond the paper: Tetris by survival, Gauss-Newton and natural"
     ),
-    "ball-in-cup": Experiment("ball_in_cup", "Figure 8b: a robot arm learns to catch a ball", axes=("update", "reward of the samples")),
-    "fsc": Experiment("fsc", "Appendix B.2: finite-state controllers for POMDPs, by blocks", axes=("iteration", "value")),
-    "offset": Experiment("offset", "what a constant added to all rewards does to the step", axes=("added to every reward", "")),
+    "ball-in-cup": Experiment(
+        "ball_in_cup",
+        "Figure 8b: a robot arm learns to catch a ball",
+        axes=("update", "reward of the samples"),
+    ),
+    "fsc": Experiment(
+        "fsc",
+        "Appendix B.2: finite-state controllers for POMDPs, by blocks",
+        axes=("iteration", "value"),
+    ),
+    "offset": Experiment(
+        "offset",
+        "what a constant added to all rewards does to the step",
+        axes=("added to every reward", ""),
+    ),
 }

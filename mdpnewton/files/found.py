@@ -1,4 +1,4 @@
-"""Whatever a run folder holds, read without trusting it: damage becomes a sentence, not an error."""
+"""Whatever a run folder holds, read without trust: damage becomes a sentence, not an error."""
 
 import json
 import math

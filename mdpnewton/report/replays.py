@@ -22,7 +22,7 @@ POLES: dict[str, Callable[[np.ndarray], float]] = {
 
 
 def episode_of(environment: str, played: Any) -> dict[str, Any]:
-    """The first of some episodes as replay.json holds it; one that is no list of numbers is left out.
+    """The first of some episodes as replay.json holds it.
 
     Args:
         environment: Name of the environment.

@@ -49,8 +49,10 @@ def verdict(results: Mapping[str, Any]) -> tuple[str, str]:
     second = text(mapping(spectra.get("H2")).get("definiteness"))
     more = f", H2 is {second}" if second and name == "The Hessian" else ""
     stationary = results.get("stationary")
-    where = "" if stationary is None else (
-        " The point is stationary." if stationary else " The point is not stationary."
+    where = (
+        ""
+        if stationary is None
+        else (" The point is stationary." if stationary else " The point is not stationary.")
     )
     return "open", f"{name} is {kind} at this point{more}.{where}"
 
@@ -130,7 +132,9 @@ def _facts(results: Mapping[str, Any]) -> Part:
         "value_consistent": "value consistent (Definition 2)",
         "stationary": "stationary",
     }
-    rows: list[list[Any]] = [[label, results[name]] for name, label in asked.items() if name in results]
+    rows: list[list[Any]] = [
+        [label, results[name]] for name, label in asked.items() if name in results
+    ]
     gradient = [one for one in numbers(results.get("gradient")) if one is not None]
     if gradient:
         rows.append(["norm of the gradient", float(np.linalg.norm(gradient))])

@@ -5,7 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from mdpnewton.report.page.parts import Part, chart, curve, known, listed, mapping, numbers, real, spoken
+from mdpnewton.report.page.parts import (
+    Part,
+    chart,
+    curve,
+    known,
+    listed,
+    mapping,
+    numbers,
+    real,
+    spoken,
+)
 
 MIDDLES = ("mean", "median", "y")
 CLOCK = 200  # points of a common axis
@@ -27,7 +37,9 @@ def curve_charts(results: Mapping[str, Any], axes: Sequence[str]) -> list[Part]:
     found = []
     for place, kind, methods in _groups(results):
         across, up = AXES.get(kind, (x, y))
-        title = ", ".join(spoken(one) for one in place if one not in ("methods", "problems")) or spoken(kind)
+        title = ", ".join(
+            spoken(one) for one in place if one not in ("methods", "problems")
+        ) or spoken(kind)
         if kind != "curve" and place:
             title = f"{title}, {spoken(kind)}" if title != spoken(kind) else title
         drawn = [_drawn(name, each) for name, each in methods.items()]
@@ -91,8 +103,14 @@ def _series(results: Mapping[str, Any]) -> list[Part]:
         return []
     steps = range(longest)
     return [
-        chart(spoken(name).capitalize(), "step", spoken(name), [curve(spoken(name), [*steps], each)],
-              log=True, sync="step")
+        chart(
+            spoken(name).capitalize(),
+            "step",
+            spoken(name),
+            [curve(spoken(name), [*steps], each)],
+            log=True,
+            sync="step",
+        )
         for name, each in same.items()
     ]
 
@@ -112,7 +130,9 @@ def ends(results: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float, f
         title = title or "in the end"
         found.append((title, sorted(last, key=lambda one: -one[1])))
     means = {name: mapping(one) for name, one in mapping(results.get("methods")).items()}
-    finals = [(spoken(n), real(one.get("mean")), real(one.get("stderr"))) for n, one in means.items()]
+    finals = [
+        (spoken(n), real(one.get("mean")), real(one.get("stderr"))) for n, one in means.items()
+    ]
     whole = [(name, mean, error) for name, mean, error in finals if mean is not None]
     if whole and not found:
         found.append(("in the end", sorted(whole, key=lambda one: -one[1])))
@@ -129,15 +149,19 @@ def _recorded(results: Mapping[str, Any]) -> list[Part]:
         if lines:
             clock = np.linspace(0.0, max(x[-1] for x, _ in lines), CLOCK)
             places = [np.searchsorted(x, clock, side="right") - 1 for x, _ in lines]
-            held = [np.array(y)[np.maximum(at, 0)] for (_, y), at in zip(lines, places, strict=True)]
+            held = [
+                np.array(y)[np.maximum(at, 0)] for (_, y), at in zip(lines, places, strict=True)
+            ]
             drawn.append(curve(spoken(name), clock, np.mean(held, axis=0), runs=held))
     note = "Lines jump when the board grows. The curves are means over runs."
-    return [chart("Lines per game", "seconds", "lines", drawn, log=True, note=note)] if drawn else []
+    return (
+        [chart("Lines per game", "seconds", "lines", drawn, log=True, note=note)] if drawn else []
+    )
 
 
 def _paths(results: Mapping[str, Any]) -> list[Part]:
     """Ways of two parameters, as lists of pairs: a picture for each object that holds some."""
-    found = []
+    found: list[dict[str, Any]] = []
     for title, each in mapping(results.get("traces")).items():
         ways = []
         for name, points in mapping(each).items():

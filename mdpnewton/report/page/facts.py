@@ -1,4 +1,4 @@
-"""How a run was made: the commands, seeds, versions, commit, duration and machine; and its state."""
+"""How a run was made: commands, seeds, versions, commit, duration, machine; and its state."""
 
 import time
 from collections.abc import Mapping
@@ -46,10 +46,10 @@ def how_it_was_made(found: Found) -> Part:
         [
             text(one.get("command"), "?"),
             text(one.get("began"), "?"),
-            "–" if real(one.get("seconds")) is None else duration(float(one["seconds"])),
+            "-" if real(one.get("seconds")) is None else duration(float(one["seconds"])),
             text(one.get("ended"), state(found) if one is sessions[-1] else "killed"),
             text(one.get("version"), "?"),
-            text(one.get("commit"), "–"),
+            text(one.get("commit"), "-"),
         ]
         for one in sessions
     ]
@@ -61,7 +61,9 @@ def how_it_was_made(found: Found) -> Part:
             table("Commands", head, commands, note),
             table("Run", ["", "value"], about),
             table("Settings", ["", "value"], settings),
-            table("Versions and machine", ["", "value"], [row for row in made if row[1] is not None]),
+            table(
+                "Versions and machine", ["", "value"], [row for row in made if row[1] is not None]
+            ),
         ],
     )
 

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from mdpnewton.files.found import Found, found_in, run_folders
-from mdpnewton.report.page import analysis, controller, curves, facts, films, several, tetris, training
+from mdpnewton.report.page import (
+    analysis,
+    controller,
+    curves,
+    facts,
+    films,
+    several,
+    tetris,
+    training,
+)
 from mdpnewton.report.page.parts import (
     Part,
     known,
@@ -143,7 +152,10 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
         largest = {name: max(known([*mapping(one).values()])) for name, one in distances.items()}
         alike = [spoken(name) for name, one in largest.items() if one < SAME]
         told = ", ".join(alike) or "no method"
-        return "open", f"Of {len(largest)} methods, these do not depend on the basis: {told}.{warning}"
+        return (
+            "open",
+            f"Of {len(largest)} methods, these do not depend on the basis: {told}.{warning}",
+        )
     status = text(found.results.get("status"))
     return "open", f"Finished{f' ({spoken(status)})' if status else ''}.{warning}"
 

@@ -180,7 +180,7 @@ def spoken(name: Any) -> str:
 def told(value: Any) -> str:
     """A value in a table."""
     if value is None:
-        return "–"
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

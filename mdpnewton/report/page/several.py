@@ -19,7 +19,6 @@ from mdpnewton.report.page.parts import (
     level,
     listed,
     mapping,
-    numbers,
     real,
     section,
     spoken,
@@ -99,7 +98,9 @@ def better_than_nothing(every: Sequence[Found]) -> str:
     """How many trainings are worth more than doing nothing; empty if none says so."""
     said = [text(mapping(one.results.get("verdict")).get("status")) for one in every]
     known = [one for one in said if one]
-    return f" {known.count('better')} of {len(known)} are better than doing nothing." if known else ""
+    return (
+        f" {known.count('better')} of {len(known)} are better than doing nothing." if known else ""
+    )
 
 
 def sentence(result: Mapping[str, Any]) -> tuple[str, str]:
@@ -114,17 +115,19 @@ def sentence(result: Mapping[str, Any]) -> tuple[str, str]:
         count = f"{groups[best]['runs']} runs that differ in their seeds"
         return "open", f"{count}: interquartile mean {score}{more}."
     second = ranked[1]
-    pair = next((o for o in result["improvement"] if {o["first"], o["second"]} == {*ranked[:2]}), None)
+    pair = next(
+        (o for o in result["improvement"] if {o["first"], o["second"]} == {*ranked[:2]}), None
+    )
     if pair is None:
         return "open", f"{best} has the highest score, {score}, but shares no task with {second}."
-    ends = [pair["probability"], pair["low"], pair["high"]]
+    wins = [pair["probability"], pair["low"], pair["high"]]
     if pair["first"] != best:
-        ends = [1 - ends[0], 1 - ends[2], 1 - ends[1]]
-    sure = ends[1] > 0.5 and min(groups[best]["runs"], groups[second]["runs"]) > 1
+        wins = [1 - wins[0], 1 - wins[2], 1 - wins[1]]
+    sure = wins[1] > 0.5 and min(groups[best]["runs"], groups[second]["runs"]) > 1
     told = "is better" if sure else "is not surely better"
     return ("good" if sure else "open"), (
-        f"{best} {told} than {second}: a run of it wins with probability {ends[0]:.2f} "
-        f"(95 % interval {ends[1]:.2f} to {ends[2]:.2f}); interquartile means {score} and "
+        f"{best} {told} than {second}: a run of it wins with probability {wins[0]:.2f} "
+        f"(95 % interval {wins[1]:.2f} to {wins[2]:.2f}); interquartile means {score} and "
         f"{groups[second]['interquartile_mean']:.4g}."
     )
 
@@ -192,11 +195,12 @@ def _of_experiment(found: Found, label: str) -> list[Run]:
         ends = next((known(each[key]) for key in FINALS if known(each.get(key))), [])
         ends = ends or known([mapping(each.get("final")).get("mean", each.get("mean"))])
         group = ", ".join(part for part in (spoken(name), label) if part)
-        x, y = known(line.get("x")), known(line.get("mean"))
-        if len(x) != len(y):
-            x, y = [], []
+        x, where = known(line.get("x")), text(found.config.get("experiment"))
+        curves = [known(one) for one in listed(line.get("runs"))] or [known(line.get("mean"))]
         for number, score in enumerate(ends):
-            where = text(found.config.get("experiment"))
+            y = curves[min(number, len(curves) - 1)]
+            if len(x) != len(y):
+                x, y = [], []
             runs.append(Run(group, where, first + number, score, x, y, steps="x"))
     return runs
 
@@ -213,12 +217,15 @@ def _curves(runs: Sequence[Run], task: str, goal: float | None) -> Part:
         first, last = max(run.x[0] for run in mine), max(run.x[-1] for run in mine)
         clock = np.linspace(first, max(last, first + 1), CLOCK)
         lines = np.array([_held(run, clock) for run in mine])
-        mean, low, high = lines.mean(axis=0), [], []
+        mean = lines.mean(axis=0)
+        low: Any = []
+        high: Any = []
+        runs_shown: list[Any] = []
         if len(mine) > 1 and not (lines == lines[0]).all():
             half = 1.96 * lines.std(axis=0, ddof=1) / len(mine) ** 0.5
             low, high = mean - half, mean + half
-        several = lines if len(mine) > 1 and not (lines == lines[0]).all() else []
-        drawn.append(curve(name, clock, mean, low, high, list(several)))
+            runs_shown = list(lines)
+        drawn.append(curve(name, clock, mean, low, high, runs_shown))
     steps = here[0].steps if here else ""
     note = "Means of five batches; the bands are 95 % intervals of the mean over seeds."
     return chart(task, steps, "return", drawn, levels=[level("level", goal)], note=note)
@@ -233,7 +240,13 @@ def _held(run: Run, clock: np.ndarray) -> np.ndarray:
 
 def _scores(result: Mapping[str, Any]) -> Part:
     rows = [
-        [name, one["runs"], one["mean"], one["interquartile_mean"], interval(one["low"], one["high"])]
+        [
+            name,
+            one["runs"],
+            one["mean"],
+            one["interquartile_mean"],
+            interval(one["low"], one["high"]),
+        ]
         for name, one in result["groups"].items()
     ]
     head = ["group", "runs", "mean score", "interquartile mean", "95 % over seeds"]
@@ -268,7 +281,11 @@ def _differences(result: Mapping[str, Any]) -> Part:
 
 def _improvement(result: Mapping[str, Any]) -> Part:
     rows = [
-        [f"{one['first']} over {one['second']}", one["probability"], interval(one["low"], one["high"])]
+        [
+            f"{one['first']} over {one['second']}",
+            one["probability"],
+            interval(one["low"], one["high"]),
+        ]
         for one in result["improvement"]
     ]
     note = "How probable it is that a run of the first has a higher score than one of the second."
@@ -285,7 +302,7 @@ def _to_level(result: Mapping[str, Any]) -> Part:
                 name,
                 f"{reached} of {one['runs']}",
                 "never" if one["median_steps_to_level"] is None else one["median_steps_to_level"],
-                "–" if took is None else facts.duration(took),
+                "-" if took is None else facts.duration(took),
             ]
         )
     levels = {task: one for task, one in result["levels"].items() if one is not None}
@@ -302,9 +319,14 @@ def _folders(every: Sequence[Found]) -> Part:
     rows = []
     for one in every:
         spent = facts.seconds(one)
-        took = "–" if spent is None else facts.duration(spent)
+        took = "-" if spent is None else facts.duration(spent)
         rows.append(
-            [str(Path(one.folder)), one.config.get("seed"), facts.state(one) or "–", took]
-            + [text(one.config.get("version"), "?")]
+            [
+                str(Path(one.folder)),
+                one.config.get("seed"),
+                facts.state(one) or "-",
+                took,
+                text(one.config.get("version"), "?"),
+            ]
         )
     return table("Folders", ["folder", "seed", "state", "duration", "version"], rows)

@@ -46,8 +46,11 @@ def sections(results: Mapping[str, Any]) -> list[Part]:
             "Learning curve",
             [chart("Lines per game (Gibbs)", "seconds", "lines", curves, log=True, note=note)],
         ),
-        section("In the end", [
-            table("Fresh games, greedily", ["", "value"], greedy),
-            table("Weights", ["feature", "weight"], weights),
-        ]),
+        section(
+            "In the end",
+            [
+                table("Fresh games, greedily", ["", "value"], greedy),
+                table("Weights", ["feature", "weight"], weights),
+            ],
+        ),
     ]

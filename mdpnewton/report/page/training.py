@@ -22,7 +22,7 @@ from mdpnewton.report.page.parts import (
 )
 
 SMOOTH = 5  # batches
-# What is shown of each iteration: column of the metrics, title, axis, and whether it is logarithmic.
+# What is shown of each iteration: column of the metrics, title, axis, whether it is logarithmic.
 COLUMNS = (
     ("return", "Return of the batch", "return", False),
     ("kl", "Divergence of the step", "KL", False),

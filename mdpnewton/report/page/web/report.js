@@ -44,7 +44,7 @@
   const identity = () => `part-${++numbered}`;
 
   function told(value) {
-    if (value == null) return "–";
+    if (value == null) return "-";
     if (Number.isInteger(value) && Math.abs(value) < 1e9) return value.toLocaleString("en");
     const size = Math.abs(value);
     if (size >= 1e4 && size < 1e9) return Math.round(value).toLocaleString("en");
@@ -206,7 +206,7 @@
       const values = columns.lines
         .filter((line) => !state.hidden[line.name] && line.values[at] != null)
         .map((line) => (columns.lines.length > 1 ? `${line.name} ${told(line.values[at])}` : told(line.values[at])));
-      readout.textContent = `${part.x} ${told(columns.x[at])}: ${values.join(", ") || "–"}`;
+      readout.textContent = `${part.x} ${told(columns.x[at])}: ${values.join(", ") || "-"}`;
     }
 
     function paintLegend() {
