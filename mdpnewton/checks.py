@@ -16,6 +16,7 @@ EXTRAS = {
     "mujoco": ("MuJoCo", "mujoco"),
     "numba": ("Numba", "tetris"),
     "ray": ("Ray", "ray"),
+    "tensorboardX": ("tensorboardX", "tensorboard"),
 }
 
 

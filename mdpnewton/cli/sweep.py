@@ -13,7 +13,7 @@ from mdpnewton.jobs.job import Work
 from mdpnewton.version import RESULTS, __version__
 
 MOST = 10_000  # seeds
-APART = ("seed", "seeds", "workers", "cluster", "restart")  # of the options of a training
+APART = ("seed", "seeds", "workers", "cluster", "restart", "tensorboard")  # of the options of a training
 
 
 def sweep_plan(options: Any, folder: Path) -> Plan:
@@ -30,6 +30,8 @@ def sweep_plan(options: Any, folder: Path) -> Plan:
     seeds_of(options.seeds)
     if options.cluster is not None:
         raise ValueError("--seeds with --cluster: a sweep needs its folder; use --workers N")
+    if options.tensorboard is not None:
+        raise ValueError("--seeds with --tensorboard: log single trainings, or look at `report`")
     simulator_of(options.environment)  # refuses what cannot be, before the first training
     asked = {name: each for name, each in asdict(options).items() if name not in APART}
     about = {

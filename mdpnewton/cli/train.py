@@ -46,6 +46,7 @@ class Options:
         cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
             start one here, or an address. The numbers do not depend on it.
         restart: Move the training that is in the folder aside and begin a new one.
+        tensorboard: Folder for event files, for TensorBoard.
     """
 
     environment: str = flag(positional=True, metavar="ENV")
@@ -59,6 +60,7 @@ class Options:
     workers: int | None = flag(None, least=1)
     cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
+    tensorboard: Path | None = flag(None, metavar="FOLDER")
 
 
 def _plan(options: Options, folder: Path) -> Plan:
@@ -102,6 +104,7 @@ def _played_by(executor: Any, simulator: Any) -> Any:
 
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:
+    from mdpnewton.report.tensorboard import scalars
     from mdpnewton.report.training import as_metrics, shown_metrics
     from mdpnewton.training.train import finished, no_iteration, proceed
 
@@ -111,7 +114,11 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
     total = transitions or iterations or 0
     progress(0, total, "first batch")
     training = _begun(options, folder, simulator)
-    with _Saving(folder) as saving, _metrics(folder, training).open("a") as lines:
+    with (
+        _Saving(folder) as saving,
+        _metrics(folder, training).open("a") as lines,
+        scalars(options.tensorboard) as log,
+    ):
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
@@ -120,6 +127,7 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
             saving.keep(training)
             lines.write(json.dumps(line) + "\n")
             lines.flush()
+            log(line)
             done = line["transitions"] if transitions else line["iteration"] + 1
             progress(done, total, shown_metrics(line))
 
