@@ -239,7 +239,7 @@ def test_the_workflow_calls_targets_of_the_makefile():
     called = {
         step["run"].split()[1] for job in jobs.values() for step in job["steps"] if "run" in step
     }
-    assert called == {"lint", "test"} <= known
+    assert called == {"lint", "setup-browser", "test"} <= known
 
 
 def test_the_citation_names_the_paper():

@@ -26,7 +26,7 @@ def train(tmp_path, monkeypatch, capsys):
 
 def test_a_sweep_has_a_folder_per_seed_with_the_numbers_of_that_seed_and_goes_on(train):
     status, out, err = train("--seeds", "3-4")
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, ""), err
     folder = Path("runs/train-cartpole-linear-second_gauss_newton-3-4")
     assert f"report: {folder}/report.html" in out
     assert train("--seed", "4", "--out", "alone")[0] == 0

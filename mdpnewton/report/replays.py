@@ -28,7 +28,9 @@ def episode_of(environment: str, played: Any) -> dict[str, Any]:
         environment: Name of the environment.
         played: The episodes, `Trajectories`.
     """
-    rows = np.flatnonzero(np.asarray(played.valid) & (np.asarray(played.episode) == 0))[:STEPS]
+    valid = np.asarray(played.valid)
+    over = np.cumsum(np.asarray(played.ends) & valid) - (np.asarray(played.ends) & valid)
+    rows = np.flatnonzero(valid & (over == 0))[:STEPS]
     seen, acted = (_rows(tree, rows) for tree in (played.observations, played.actions))
     pole = POLES.get(environment.rpartition(":")[2])
     rewards = np.asarray(played.rewards, float)[rows]
