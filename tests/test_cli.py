@@ -18,7 +18,6 @@ from mdpnewton.methods import names as names_of
 from mdpnewton.training.black_box import BLACK_BOX_METHODS
 from mdpnewton.training.presets import TRAINING_METHODS
 
-
 WRITTEN = {"config.json", "results.json", "sessions.json", "report.html"}
 
 

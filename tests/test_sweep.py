@@ -43,7 +43,9 @@ def test_a_sweep_has_a_folder_per_seed_with_the_numbers_of_that_seed_and_goes_on
     (folder / "seed-4" / "results.json").unlink()
     assert train("--seeds", "3-4")[0] == 0
     assert (folder / "seed-3" / "policy.npz").stat().st_mtime_ns == before
-    assert (folder / "seed-4" / "results.json").read_text() == Path("alone/results.json").read_text()
+    assert (folder / "seed-4" / "results.json").read_text() == Path(
+        "alone/results.json"
+    ).read_text()
     assert main(["status", str(folder)]) == 0
     assert main(["compare", str(folder), "--json"]) == 0
     status, _, err = train("--seeds", "3-5", "--out", folder)

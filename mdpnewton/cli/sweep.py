@@ -13,7 +13,14 @@ from mdpnewton.jobs.job import Work
 from mdpnewton.version import RESULTS, __version__
 
 MOST = 10_000  # seeds
-APART = ("seed", "seeds", "workers", "cluster", "restart", "tensorboard")  # of the options of a training
+APART = (
+    "seed",
+    "seeds",
+    "workers",
+    "cluster",
+    "restart",
+    "tensorboard",
+)  # of the options of a training
 
 
 def sweep_plan(options: Any, folder: Path) -> Plan:
