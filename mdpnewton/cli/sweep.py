@@ -13,14 +13,8 @@ from mdpnewton.jobs.job import Work
 from mdpnewton.version import RESULTS, __version__
 
 MOST = 10_000  # seeds
-APART = (
-    "seed",
-    "seeds",
-    "workers",
-    "cluster",
-    "restart",
-    "tensorboard",
-)  # of the options of a training
+# Options of a training that are not those of its sweep.
+APART = ("seed", "seeds", "workers", "cluster", "restart", "tensorboard")
 
 
 def sweep_plan(options: Any, folder: Path) -> Plan:

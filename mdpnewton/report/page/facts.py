@@ -45,7 +45,7 @@ def how_it_was_made(found: Found) -> Part:
     commands = [
         [
             text(one.get("command"), "?"),
-            text(one.get("began"), "?"),
+            text(one.get("began"), "?")[:16].replace("T", " "),
             "-" if real(one.get("seconds")) is None else duration(float(one["seconds"])),
             text(one.get("ended"), state(found) if one is sessions[-1] else "killed"),
             text(one.get("version"), "?"),

@@ -170,6 +170,7 @@
           { ...axis, label: part.y, size: (u, values) =>
             Math.max(38, 14 + 7 * Math.max(0, ...(values || []).map((one) => (one || "").length))),
             values: (u, ticks) => ticks.map((one) => (one == null ? "" : tick(one))),
+            filter: (u, splits) => splits,
             splits: scale[0] ? (u, side, min, max) => decades(scale, min, max) : undefined },
         ],
         series, bands,
@@ -321,6 +322,7 @@
 
   function drawLevels(u, levels) {
     const { left, width } = u.bbox;
+    const named = []; // heights of the names at the right
     levels.forEach((one) => {
       const y = u.valToPos(one.y, "y", true);
       if (!(y >= u.bbox.top - 1 && y <= u.bbox.top + u.bbox.height + 1)) return;
@@ -335,9 +337,12 @@
       u.ctx.lineTo(left + width, y);
       u.ctx.stroke();
       u.ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-      u.ctx.textAlign = "right";
-      u.ctx.textBaseline = "bottom";
-      u.ctx.fillText(one.name, left + width - 4 * devicePixelRatio, y - 2 * devicePixelRatio);
+      const taken = named.some((other) => Math.abs(other - y) < 13 * devicePixelRatio);
+      const gap = 4 * devicePixelRatio;
+      u.ctx.textAlign = taken ? "left" : "right";
+      u.ctx.textBaseline = y < u.bbox.top + 14 * devicePixelRatio ? "top" : "bottom";
+      u.ctx.fillText(one.name, taken ? left + gap : left + width - gap, y + (u.ctx.textBaseline === "top" ? gap : -gap / 2));
+      if (!taken) named.push(y);
       u.ctx.restore();
     });
   }
