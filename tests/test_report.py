@@ -369,3 +369,31 @@ def test_the_licence_of_the_charts_comes_with_them():
         text = path.read_text()
         for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "document.write"):
             assert word not in text
+
+
+VALUES = (None, True, -1, 1e308, 2**70, "", ATTACK, [], [[]], {}, [None], {"a": {"x": [1, 2]}})
+
+
+def mutated(value, draws, chance):
+    """The data with some places replaced by something else."""
+    if draws.random() < chance:
+        return VALUES[draws.integers(len(VALUES))]
+    if isinstance(value, dict):
+        return {key: mutated(each, draws, chance) for key, each in value.items()}
+    if isinstance(value, list):
+        return [mutated(each, draws, chance) for each in value]
+    return value
+
+
+@pytest.mark.parametrize("kind", ["training", "experiment", "analysis", "controller", "tetris"])
+def test_files_of_any_form_give_a_report(kind, tmp_path):
+    draws = np.random.default_rng(len(kind))
+    whole = folder_of(kind, tmp_path)
+    texts = {path: json.loads(path.read_text()) for path in whole.glob("*.json")}
+    for chance in (0.01, 0.03, 0.1, 0.3) * 4:
+        for path, content in texts.items():
+            path.write_text(json.dumps(mutated(content, draws, chance)))
+        text = document(page_of([whole], {"demo": ("what it shows", ("x", "y"))}))
+        assert ATTACK not in text
+        json.loads(Scripts(text).scripts[0])
+        assert document(page_of([whole, whole], {}))

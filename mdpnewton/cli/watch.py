@@ -123,8 +123,7 @@ def stamp_of(folders: Sequence[Path]) -> str:
                 about = path.stat()
             except OSError:
                 continue  # it was renamed into place just now
-            if path.is_file():
-                seen.append([path.name, about.st_mtime_ns, about.st_size])
+            seen.append([path.name, about.st_mtime_ns, about.st_size])  # a folder of jobs too
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:24]
 
 

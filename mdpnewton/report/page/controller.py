@@ -12,11 +12,16 @@ LIKELY = 0.05  # choices that are less probable are left out
 NODES = 24  # more cannot be read in a picture
 
 
-def verdict(results: Mapping[str, Any]) -> tuple[str, str]:
-    """What the search came to."""
+def verdict(results: Mapping[str, Any], under_way: str) -> tuple[str, str]:
+    """What the search came to.
+
+    Args:
+        results: Results of `mdpnewton solve`.
+        under_way: What to say of a search that is not finished.
+    """
     best, values = real(results.get("value")), known(results.get("values"))
     if best is None:
-        return "open", "Not finished: there are no results yet."
+        return "open", f"Not finished: there are no results yet.{under_way}"
     same = sum(abs(one - best) <= 1e-6 * max(abs(best), 1e-12) for one in values)
     reached = f" {same} of {len(values)} starts reached it." if values else ""
     return "good", f"The best controller found has the value {best:.6g}.{reached}"

@@ -53,12 +53,14 @@ def how_it_was_made(found: Found) -> Part:
         ]
         for one in sessions
     ]
-    note = "" if total is None else f"Together {duration(total)}."
+    note = "" if total is None else f"Together {duration(total)}"
+    if note and any(one[3] == "killed" for one in commands):
+        note += ", not counting what was killed"
     head = ["command", "began", "duration", "ended", "version", "commit"]
     return section(
         "How it was made",
         [
-            table("Commands", head, commands, note),
+            table("Commands", head, commands, note and f"{note}."),
             table("Run", ["", "value"], about),
             table("Settings", ["", "value"], settings),
             table(
@@ -66,6 +68,12 @@ def how_it_was_made(found: Found) -> Part:
             ),
         ],
     )
+
+
+def jobs_done(found: Found) -> str:
+    """How many jobs of a run are done, in a sentence; empty if it has none."""
+    done = [path for path in (found.folder / "jobs").glob("*.npz") if "." not in path.stem]
+    return f" {len(done)} jobs are done." if done else ""
 
 
 def duration(total: float) -> str:

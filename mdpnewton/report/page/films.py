@@ -63,7 +63,7 @@ def _film(name: str, content: bytes) -> Part:
     for n, frame in enumerate(frames):
         sheet.paste(frame, (n % columns * width, n // columns * height))
     packed = io.BytesIO()
-    sheet.quantize(64).save(packed, "PNG")
+    sheet.quantize(64, image.Quantize.FASTOCTREE).save(packed, "PNG")
     source = base64.b64encode(packed.getvalue()).decode()
     return {
         "kind": "film",

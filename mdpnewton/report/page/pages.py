@@ -134,7 +134,7 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
     short = found.config.get("scale") == "quick"
     warning = " Quick scale is too short to judge." if short else ""
     if not found.results:
-        return "open", f"Not finished: there are no results yet.{warning}"
+        return "open", f"Not finished: there are no results yet.{facts.jobs_done(found)}{warning}"
     if len(ends) == 1 and len(ends[0][1]) == 1:
         return "open", f"In the end: {_end(ends[0][1][0])}.{warning}"
     if len(ends) == 1:
@@ -264,7 +264,7 @@ KINDS: dict[str, Kind] = {
     ),
     "solve": (
         _solve_asked,
-        lambda found: controller.verdict(found.results),
+        lambda found: controller.verdict(found.results, facts.jobs_done(found)),
         lambda found, shown: controller.sections(
             found.results, mapping(found.files.get("controller.json"))
         ),
