@@ -10,6 +10,10 @@ from mdpnewton.report.page.parts import Part, known, listed, mapping, real, sect
 SEEN = 1e-3  # edges with a smaller share of all transitions are left out
 LIKELY = 0.05  # choices that are less probable are left out
 NODES = 24  # more cannot be read in a picture
+NOTE = (
+    "Thicker edges are taken more often. Choose a node or an edge to read all of it; where many "
+    "edges cross, those of one node at a time have their words."
+)
 
 
 def verdict(results: Mapping[str, Any], under_way: str) -> tuple[str, str]:
@@ -97,7 +101,7 @@ def _graph(saved: Mapping[str, Any]) -> list[Part]:
         "nodes": [{"id": int(n), "share": round(float(reached[n]), 4)} for n in shown],
         "edges": edges,
         "starts": starts,
-        "note": "Thicker edges are taken more often. Choose a node or an edge to read it in full.",
+        "note": NOTE,
     }
     head = ["node", "observed", "next node", "probability", "action", "share of all moves"]
     return [graph, table("The controller in words", head, rows)]

@@ -90,6 +90,8 @@ def status_line(found: Found) -> str:
     spent = "" if total is None else f" after {duration(total)}"
     if how == "running":
         began = text(sessions[-1].get("began")) if sessions else ""
+        if holder(found.folder) == "elsewhere":
+            return "running on another machine, or killed there"
         resumed = "; it has been resumed" if len(sessions) > 1 else ""
         return f"running{_since(began)}{resumed}"
     if how == "killed":

@@ -587,10 +587,20 @@
       for (const kind of ["mouseenter", "focus", "click"]) shape.addEventListener(kind, show);
     }
 
+    // Where many edges cross, only those that leave the chosen node have their words.
+    const leaving = [];
+    function choose(id) {
+      if (!crowded) return;
+      for (const one of leaving) {
+        one.path.classList.toggle("faint", one.from !== id);
+        one.label.style.display = one.from === id ? "" : "none";
+      }
+    }
+
     function label(x, y, lines, anchor) {
-      const most = crowded ? 1 : 3;
+      const most = crowded ? 2 : 3;
       const shown = lines.slice(0, most).map((one) => (one.length > 34 ? `${one.slice(0, 33)}…` : one));
-      if (lines.length > most) shown[most - 1] += ` (and ${lines.length - most + 0} more)`;
+      if (lines.length > most) shown[most - 1] += ` (and ${lines.length - most} more)`;
       const text = drawing("text", { x, y: y - 7 * (shown.length - 1), class: "edge-label", "text-anchor": anchor });
       shown.forEach((one, n) => {
         const span = drawing("tspan", { x, dy: n ? 14 : 0 });
@@ -598,6 +608,7 @@
         text.append(span);
       });
       labels.push(text);
+      return text;
     }
 
     for (const edge of part.edges) {
@@ -622,7 +633,7 @@
           return [fx + ((mx - fx) / h) * r, fy + ((my - fy) / h) * r];
         };
         d = `M${clip(x, y, radius)} Q${mx},${my} ${clip(u, v, radius + 3)}`;
-        const t = 0.4; // nearer to the beginning: many edges cross in the middle
+        const t = crowded ? 0.66 : 0.4; // not in the middle, where edges cross
         lx = (1 - t) ** 2 * x + 2 * t * (1 - t) * mx + t * t * u;
         ly = (1 - t) ** 2 * y + 2 * t * (1 - t) * my + t * t * v;
       }
@@ -630,7 +641,7 @@
       const wide = drawing("path", { d, class: "edge-catch" });
       tellable(wide, `From node ${edge.from} to node ${edge.to}, ${told(100 * edge.share)} % of all moves`, lines);
       art.append(path, wide);
-      label(lx, ly, lines, anchor);
+      leaving.push({ from: edge.from, path, label: label(lx, ly, lines, anchor) });
     }
     for (const one of part.starts) {
       if (!one.lines.length) continue;
@@ -644,14 +655,16 @@
     for (const one of part.nodes) {
       const [x, y] = spot(one.id);
       const circle = drawing("circle", { cx: x, cy: y, r: radius, class: "node" });
-      const leaving = part.edges.filter((edge) => edge.from === one.id)
+      const said = part.edges.filter((edge) => edge.from === one.id)
         .flatMap((edge) => grouped(edge.lines).map((line) => `to ${edge.to}: ${line}`));
-      tellable(circle, `Node ${one.id}, reached by ${told(100 * one.share)} % of all moves`, leaving);
+      tellable(circle, `Node ${one.id}, reached by ${told(100 * one.share)} % of all moves`, said);
+      for (const kind of ["mouseenter", "focus", "click"]) circle.addEventListener(kind, () => choose(one.id));
       const text = drawing("text", { x, y: y + 6, class: "node-label", "text-anchor": "middle" });
       text.textContent = String(one.id);
       art.append(circle, text);
     }
     art.append(...labels);
+    if (part.nodes.length) choose((part.starts[0] || { node: part.nodes[0].id }).node);
     drawn.push(() => { // no larger than what is in it
       const box = art.getBBox();
       if (box.width) art.setAttribute("viewBox", [box.x - 8, box.y - 8, box.width + 16, box.height + 16].join(" "));
