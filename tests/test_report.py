@@ -397,3 +397,16 @@ def test_files_of_any_form_give_a_report(kind, tmp_path):
         assert ATTACK not in text
         json.loads(Scripts(text).scripts[0])
         assert document(page_of([whole, whole], {}))
+
+
+def test_figures_at_quick_scale_say_so_and_iterations_have_no_halves():
+    from mdpnewton.report.figures import figure_style, new_figure, with_note
+
+    with figure_style():
+        figure, axis = new_figure()
+        axis.plot([0, 1, 2], [0.0, 1.0, 4.0])
+        axis.set_xlabel("iteration")
+        with_note({"one": figure}, "too short")
+        figure.canvas.draw()
+    assert figure.get_supxlabel() == "too short"
+    assert all(float(tick).is_integer() for tick in axis.get_xticks())
