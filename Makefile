@@ -4,7 +4,7 @@ EVERYTHING := .venv/.installed
 DEMO := .venv/.installed-demo
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test test-slow lint format docs figures benchmark clean
+.PHONY: setup setup-browser demo test test-slow lint format docs figures benchmark clean
 
 setup: $(EVERYTHING)
 
@@ -22,6 +22,19 @@ $(EVERYTHING): pyproject.toml constraints.txt | $(BIN)/python
 $(DEMO): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[gym,plots]'
 	@touch $(DEMO)
+
+# A browser for the tests of reports. Without the right to install it a line says so, and those tests
+# are skipped, unless CI or MDPNEWTON_BROWSER=required is set.
+setup-browser:
+	@for name in chromium chromium-browser google-chrome chrome; do \
+	    command -v $$name > /dev/null && exit 0; done; { \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo > /dev/null; then sudo='sudo -n'; \
+	  else echo 'setup-browser: install Chromium as root'; exit 0; fi; \
+	  command -v apt-get > /dev/null || { echo 'setup-browser: install Chromium'; exit 0; }; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { $$sudo apt-get update -qq && \
+	    $$sudo apt-get install -y -qq --no-install-recommends chromium; } > /dev/null \
+	  || echo 'setup-browser: Chromium could not be installed'; }
 
 demo: $(DEMO)
 	$(BIN)/mdpnewton train cartpole --transitions 8000 --out runs/demo

@@ -6,21 +6,20 @@ over tasks by their reference: doing nothing is 0 and the reference 1; without a
 run of any learner is 1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from peers_tasks import LEARNERS, Study, Task
 from rich.console import Console
-from scipy.stats import trim_mean
 
+from mdpnewton.comparison import gain, improvement, interval, overall, profile
 from mdpnewton.report.figures import figure_style, new_figure
 from mdpnewton.report.tables import new_table
 
 Runs = Mapping[str, np.ndarray]  # scores of a learner's runs, by task
 
-DRAWS = 2_000
 CLOSE = 0.1  # of the span from doing nothing to the best run, for "close to the best"
 
 
@@ -55,49 +54,6 @@ def _to_goal(found: Mapping[str, Any], goal: float | None) -> int | None:
 
 
 # Numbers over runs and tasks
-
-
-def interquartile_mean(scores: np.ndarray) -> float:
-    """The mean of the middle half."""
-    return float(trim_mean(scores, 0.25))
-
-
-def interval(
-    statistic: Callable[[Sequence[Runs]], float], groups: Sequence[Runs]
-) -> tuple[float, float, float]:
-    """The statistic, and the ends of its 95 % interval over runs drawn anew within every task."""
-    generator = np.random.default_rng(0)
-
-    def again(runs: np.ndarray) -> np.ndarray:
-        return runs[generator.integers(len(runs), size=len(runs))]
-
-    drawn = [
-        statistic([{task: again(runs) for task, runs in group.items()} for group in groups])
-        for _ in range(DRAWS)
-    ]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return statistic(groups), float(low), float(high)
-
-
-def overall(groups: Sequence[Runs]) -> float:
-    """The interquartile mean over all tasks and runs of the first group."""
-    return interquartile_mean(np.concatenate(list(groups[0].values())))
-
-
-def improvement(groups: Sequence[Runs]) -> float:
-    """The probability that a run of the first group beats one of the second, over common tasks."""
-    one, other = groups
-    wins = []
-    for task in one.keys() & other.keys():
-        difference = one[task][:, None] - other[task]
-        wins.append((difference > 0).mean() + 0.5 * (difference == 0).mean())
-    return float(np.mean(wins))
-
-
-def gain(groups: Sequence[Runs]) -> float:
-    """The mean of the first group minus that of the second, in one task."""
-    (one,), (other,) = (group.values() for group in groups)
-    return float(one.mean() - other.mean())
 
 
 def comparable(results: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
@@ -235,7 +191,6 @@ def _profile(axis: Any, scores: Mapping[str, Runs], colors: Mapping[str, str]) -
     """The share of runs above each level of the comparable score; the mean over tasks."""
     levels = np.linspace(0, 1.2, 121)
     for name, runs in scores.items():
-        share = np.mean([(one[:, None] > levels).mean(axis=0) for one in runs.values()], axis=0)
-        axis.plot(levels, share, color=colors[name])
+        axis.plot(levels, profile(runs, levels), color=colors[name])
     axis.set(title="all tasks", xlabel="score / reference", ylabel="share of runs above")
     axis.set_ylim(0, 1)

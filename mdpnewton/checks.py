@@ -17,6 +17,7 @@ EXTRAS = {
     "numba": ("Numba", "tetris"),
     "onnx": ("ONNX", "onnx"),
     "ray": ("Ray", "ray"),
+    "tensorboardX": ("tensorboardX", "tensorboard"),
 }
 
 

@@ -81,6 +81,8 @@ def test_help_and_analyze_run(installed, tmp_path):
         ]
     assert "hessian" in json.loads((tmp_path / "run" / "results.json").read_text())
     assert not list((tmp_path / "run").glob("*.png"))
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "uPlot" in report  # its script and its style are in the wheel
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from mdpnewton.methods import names as names_of
 from mdpnewton.training.black_box import BLACK_BOX_METHODS
 from mdpnewton.training.presets import TRAINING_METHODS
 
+WRITTEN = {"config.json", "results.json", "sessions.json", "report.html"}
+
 
 def run(capsys, *arguments):
     status = main([str(word) for word in arguments])
@@ -154,7 +156,7 @@ def test_analyze_shows_a_table_and_saves_the_picture(tmp_path, capsys, monkeypat
     assert "negative semidefinite" in out
     folder = tmp_path / "runs" / "analyze-model"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"config.json", "results.json", "hessian.png", "hessian.svg"}
+    assert names == {*WRITTEN, "hessian.png", "hessian.svg"}
     assert max(map(len, out.splitlines())) <= 80
 
 

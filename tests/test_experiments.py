@@ -50,7 +50,7 @@ def test_a_run_folder_holds_config_results_and_figures(shared_run, name):
     files = [path for path in folder.iterdir() if path.name != "jobs"]
     endings = sorted(path.suffix for path in files)
     more = MORE.get(name, [])
-    assert endings == sorted([".json", ".json", ".png", ".svg", *more])
+    assert endings == sorted([".json", ".json", ".json", ".html", ".png", ".svg", *more])
     assert all(path.stat().st_size > 100 for path in files)
 
 

@@ -14,6 +14,7 @@ from mdpnewton.cli.flags import attribute_docs, flag
 from mdpnewton.cli.flow import Command, Outcome, Plan, folder_name
 from mdpnewton.report.figures import new_figure
 
+WRITTEN = {"config.json", "results.json", "sessions.json", "report.html"}
 LONG = "a sentence that is too long for one line of a cell and goes on in the next one"
 
 
@@ -107,11 +108,12 @@ def test_the_flow_writes_a_folder_and_shows_table_and_files(command):
     assert json.loads((folder / "results.json").read_text()) == {"numbers": [0, 1, 2]}
     assert json.loads((folder / "config.json").read_text())["words"] == "sheep"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"config.json", "results.json", "count.png", "count.svg"}
-    assert out.splitlines()[-4:] == [
+    assert names == {"count.png", "count.svg", *WRITTEN}
+    assert out.splitlines()[-5:] == [
         f"list: {folder}/list.txt",
         f"figure: {folder}/count.png, {folder}/more.gif",
         f"results: {folder}/results.json",
+        f"report: {folder}/report.html",
         "count again: mdpnewton count",
     ]
 

@@ -15,7 +15,7 @@ PACKAGE = Path(mdpnewton.__file__).parent
 LAYERS = (
     {"version", "threads", "checks"},
     {"executors"},
-    {"models", "plain", "forms"},
+    {"models", "plain", "forms", "comparison"},
     {"evaluation", "simulators"},
     {"policies"},
     {"curvature", "domains", "steps", "files"},

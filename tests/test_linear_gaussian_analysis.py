@@ -160,7 +160,7 @@ def test_a_table_and_a_picture(tmp_path, capsys, monkeypatch):
     assert max(map(len, out.splitlines())) <= 80
     names = {path.name for path in (tmp_path / "runs" / "analyze-model").iterdir()}
     pictures = {"linear-gaussian.png", "linear-gaussian.svg"}
-    assert names == {"config.json", "results.json", *pictures}
+    assert names == {"config.json", "results.json", "sessions.json", "report.html", *pictures}
 
 
 BAD = {

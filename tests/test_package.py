@@ -215,7 +215,7 @@ def test_analyze_needs_no_extra_and_says_why_there_is_no_figure(tmp_path, monkey
         "pip install 'mdpnewton[plots]'"
     ]
     names = {path.name for path in (tmp_path / "runs" / "analyze-model").iterdir()}
-    assert names == {"config.json", "results.json"}
+    assert names == {"config.json", "results.json", "sessions.json", "report.html"}
 
 
 def test_help_needs_no_extra():
@@ -239,7 +239,7 @@ def test_the_workflow_calls_targets_of_the_makefile():
     called = {
         step["run"].split()[1] for job in jobs.values() for step in job["steps"] if "run" in step
     }
-    assert called == {"lint", "test"} <= known
+    assert called == {"lint", "setup-browser", "test"} <= known
 
 
 def test_the_citation_names_the_paper():

@@ -35,26 +35,6 @@ def test_every_run_has_a_name_of_its_own_and_options_that_are_data(parts):
         assert options.keys() <= known
 
 
-def test_the_interquartile_mean_and_its_interval(parts, monkeypatch):
-    _, report, _ = parts
-    monkeypatch.setattr(report, "DRAWS", 200)
-    scores = np.array([100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -100.0])
-    assert report.interquartile_mean(scores) == np.sort(scores)[2:6].mean()
-    draws = np.random.default_rng(0)
-    runs = {"a": draws.normal(0, 1, 40), "b": draws.normal(0, 1, 40)}
-    mean, low, high = report.interval(report.overall, [runs])
-    assert low < mean < high
-    assert 0.2 < high - low < 0.8  # about 2 * 1.96 * 1.2 / sqrt(80) for this estimate
-    assert report.interval(report.overall, [runs]) == (mean, low, high)
-
-
-def test_the_probability_of_improvement_counts_ties_half_and_common_tasks_only(parts):
-    _, report, _ = parts
-    one = {"a": np.array([1.0, 2.0]), "b": np.array([0.0])}
-    other = {"a": np.array([1.0, 3.0]), "c": np.array([9.0])}
-    assert report.improvement([one, other]) == (0.5 + 0 + 1 + 0) / 4
-
-
 def test_scores_are_comparable_and_close_to_the_best_is_what_it_says(parts):
     _, report, tasks = parts
     runs = [{"x": [0, 500, 1100], "score": [0.0, 5.0, final], "cpu": 2.2} for final in (8.0, 10.0)]

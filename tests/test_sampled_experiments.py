@@ -14,7 +14,6 @@ from mdpnewton.experiments.learning_curves import (
     at_points,
     first_reaching,
     median_reached,
-    paired_differences,
     summary,
 )
 from mdpnewton.methods import direction
@@ -178,26 +177,12 @@ def test_em_equals_the_second_gauss_newton_method_at_step_1_on_navigation(seed):
 
 def test_a_summary_has_the_mean_its_error_and_the_end():
     found = summary(range(3), [[0, 1, 2], [0, 3, 6]])
-    assert found["curve"] == {"x": [0, 1, 2], "mean": [0, 2, 4], "stderr": [0, 1, 2]}
+    mean = {"x": [0, 1, 2], "mean": [0, 2, 4], "stderr": [0, 1, 2]}
+    assert found["curve"] == {**mean, "runs": [[0, 1, 2], [0, 3, 6]]}
     assert found["final"] == {"mean": 4, "stderr": 2, "runs": 2}
     assert summary(range(2), [[1, 5]])["final"] == {"mean": 5, "stderr": 0, "runs": 1}
     with pytest.raises(ValueError, match=r"needs shape \(runs, points\) with 2 points"):
         summary(range(2), [[1, 2, 3]])
-
-
-def test_paired_differences_have_the_interval_of_students_t():
-    rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(2, 10))
-    found = paired_differences({"a": first, "b": second, "c": first})
-    gap = first - second
-    half = 2.2621571628 * gap.std(ddof=1) / 10**0.5  # the quantile of 9 degrees of freedom
-    assert found["a"]["b"] == pytest.approx(
-        {"mean": gap.mean(), "low": gap.mean() - half, "high": gap.mean() + half}
-    )
-    assert found["b"]["a"]["high"] == pytest.approx(-found["a"]["b"]["low"])
-    assert found["a"]["c"] == {"mean": 0, "low": 0, "high": 0}
-    alone = paired_differences({"a": [2.0], "b": [1.0]})["a"]["b"]
-    assert alone == {"mean": 1.0, "low": None, "high": None}
 
 
 def test_curves_on_a_clock_and_levels():

@@ -71,7 +71,7 @@ def _analysis(mdp: Any, policy: Any, w: Any, optimize: bool) -> Outcome:
     about = {"criterion": mdp.criterion, **({"horizon": mdp.horizon} if mdp.horizon else {})}
     weights = {"weights": np.asarray(w).tolist()} if optimize else {}
     return Outcome(
-        {**as_json(finite), **about, **named, **weights},
+        {**as_json(finite, policy, mdp), **about, **named, **weights},
         partial(analysis_table, finite, mdp),
         lambda: {"hessian": draw_terms(finite)},
     )

@@ -50,6 +50,9 @@ def add_flags(parser: argparse.ArgumentParser, options: type[Any]) -> None:
             given["metavar"] = rule.metavar
         if kind.choices:
             given["choices"] = kind.choices
+        if rule.positional and kind.repeated:
+            parser.add_argument(one.name, type=kind.type, nargs="+", **given)
+            continue
         if kind.repeated:
             given |= {"action": "append", "default": []}
         if rule.positional:

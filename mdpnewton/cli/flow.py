@@ -9,8 +9,9 @@ same command goes on. All end with exit status 130, or 143 after SIGTERM.
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from mdpnewton.checks import MissingExtraError
 
 Progress = Callable[[int, int, str], None]  # done, total, what is being done
 RUNS = Path("runs")
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Outcome:
         table: Gives what is shown, a table or plain text; called only where it is.
         draw: Draws the figures, by their names; called in the style of the figures.
         pictures: Makes further pictures when the folder is written, and says where they are.
+        replay: Gives what moves in the report, as replay.json holds it.
         files: Further files of the run folder, by what they are: shown first.
         note: A last line to show.
         interrupted: Whether Ctrl-C ended it before its time.
@@ -40,6 +43,7 @@ class Outcome:
     table: Callable[[], Any]
     draw: Callable[[], Mapping[str, Any]] | None = None
     pictures: Callable[[], list[Path]] | None = None
+    replay: Callable[[], Mapping[str, Any]] | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
     note: str = ""
     interrupted: bool = False
@@ -99,7 +103,9 @@ class Command:
     more: Callable[[Any], str] | None = None
 
 
-def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> None:
+def follow(
+    command: Command, options: Any, *, out: Path | None, json: bool, words: str = ""
+) -> None:
     """Carry out a command.
 
     Args:
@@ -107,22 +113,41 @@ def follow(command: Command, options: Any, *, out: Path | None, json: bool) -> N
         options: Its options.
         out: The run folder; None for the default.
         json: Whether to print the results as JSON and nothing else.
+        words: The command line, which the run folder keeps.
     """
     folder = out or RUNS / folder_name(command.folder, options)
     plan = command.plan(options, folder)
     writes = plan.writes and bool(command.folder) and not (command.lean and json and out is None)
-    with _held(plan, folder) if writes else nullcontext():
-        outcome = _run(plan, quiet=json)
-        writes = writes and outcome.complete
-        pictures = _write(plan, outcome, folder) if writes else []
+    if writes:
+        outcome, pictures = carry_out(plan, folder, words or command.name, quiet=json)
+        writes = outcome.complete
+    else:
+        outcome, pictures = _run(plan, quiet=json), []
     _show(plan, outcome, pictures, folder if writes else None, json=json)
     if outcome.interrupted:
         raise KeyboardInterrupt
 
 
+def carry_out(plan: Plan, folder: Path, words: str, *, quiet: bool) -> tuple[Outcome, list[Path]]:
+    """Do what is planned and write the run folder with its report; returns the pictures too."""
+    from mdpnewton.cli.pages import write_report
+
+    with _held(plan, folder), _session(plan, folder, words) as ended:
+        outcome = _run(plan, quiet=quiet)
+        pictures = _write(plan, outcome, folder) if outcome.complete else []
+        ended.append("interrupted" if outcome.interrupted else "finished")
+    if outcome.complete:
+        write_report([folder], folder / REPORT)
+    return outcome, pictures
+
+
 def folder_name(template: str, options: Any) -> str:
-    """The name with the options in their places: paths by their stem, all in plain letters."""
+    """The name with the options in their places: paths by their stem, all in plain letters.
+
+    Several seeds take the place of one.
+    """
     values = {one.name: getattr(options, one.name) for one in fields(options)}
+    values["seed"] = values.get("seeds") or values.get("seed")
     return template.format(**{name: _plain(value) for name, value in values.items()}).rstrip("-")
 
 
@@ -146,6 +171,34 @@ def _held(plan: Plan, folder: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _session(plan: Plan, folder: Path, words: str) -> Iterator[list[str]]:
+    """Note who works on the run and how that ends; shards don't, because they share the folder.
+
+    What cannot be resumed is noted only when it is done: until then its folder may be another's.
+    """
+    from mdpnewton.files.sessions import begin_session, end_session
+
+    ended: list[str] = []
+    if plan.part:
+        yield ended
+        return
+    began, noted = time.monotonic(), plan.resumes
+    if noted:
+        begin_session(folder, words)
+    try:
+        yield ended
+        if not noted:
+            begin_session(folder, words)
+        noted = True
+    except BaseException as error:
+        ended[:] = ["interrupted" if isinstance(error, KeyboardInterrupt) else "failed"]
+        raise
+    finally:
+        if noted:
+            end_session(folder, ended[0], time.monotonic() - began)
+
+
 def _run(plan: Plan, *, quiet: bool) -> Outcome:
     if not plan.title:
         return plan.run(lambda done, total, what: None)
@@ -157,11 +210,13 @@ def _run(plan: Plan, *, quiet: bool) -> Outcome:
 
 def _write(plan: Plan, outcome: Outcome, folder: Path) -> list[Path]:
     """Write the run folder; returns the pictures in it."""
-    from mdpnewton.files.folder import write_run
+    from mdpnewton.files.folder import to_json, write_run, write_whole
 
     figures = _drawn(outcome)
     config = None if plan.resumes else dict(plan.about)
     write_run(folder, config, outcome.results, figures)
+    if outcome.replay is not None:
+        write_whole(folder / "replay.json", to_json(outcome.replay()).encode())
     pictures = [folder / name for name in figures if name.endswith(".png")]
     return pictures + (outcome.pictures() if outcome.pictures else [])
 
@@ -206,6 +261,7 @@ def _show(
         print(f"figure: {', '.join(map(str, pictures))}")
     if folder is not None:
         print(f"results: {folder / 'results.json'}")
+        print(f"report: {folder / REPORT}")
     if outcome.note:
         print(outcome.note)
 

@@ -6,14 +6,16 @@ Nothing heavy is imported before it is needed: `--help` answers at once.
 import argparse
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mdpnewton.checks import MissingExtraError
-from mdpnewton.cli import analyze, evaluate, run, solve, status, train
+from mdpnewton.cli import analyze, compare, evaluate, report, run, solve, status, train
 from mdpnewton.cli import list as listing
+from mdpnewton.cli import watch as page
 from mdpnewton.cli.flags import add_flags, checked
 from mdpnewton.cli.flow import RUNS, Command, follow
 from mdpnewton.cli.signals import exit_status, interrupts
@@ -30,6 +32,9 @@ COMMANDS = (
     analyze.COMMAND,
     train.COMMAND,
     evaluate.COMMAND,
+    report.COMMAND,
+    compare.COMMAND,
+    page.COMMAND,
     solve.COMMAND,
     play.COMMAND,
     watch.COMMAND,
@@ -70,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = checked(command.options, found)
         out, json = getattr(found, "out", None), getattr(found, "json", False)
         with interrupts():
-            follow(command, options, out=out, json=json)
+            follow(command, options, out=out, json=json, words=shlex.join(["mdpnewton", *given]))
     except KeyboardInterrupt as interrupt:
         print(": ".join(["mdpnewton: interrupted", *map(str, interrupt.args)]), file=sys.stderr)
         return exit_status()

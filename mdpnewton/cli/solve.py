@@ -155,11 +155,12 @@ def _solved(
         **_bounded(pomdp, policy.tables(w), ends[-1], options.seed),
     }
     about = {key: results[key] for key in ("problem", "value", "method", "seed")}
-    save_controller(saved, pomdp, policy, w, about)
+    tables = policy.tables(w)
+    _, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
+    visits = {"initial": used.initial.tolist(), "transition": used.transition.tolist()}
+    save_controller(saved, pomdp, policy, w, {**about, "visits": visits})
 
     def draw() -> dict[str, Any]:
-        tables = policy.tables(w)
-        _, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
         title = f"{name}: {policy.nodes} nodes, value {ends[-1]:.4g}"
         labels = observation_labels(pomdp, policy)
         figure = draw_controller(tables, used, pomdp.labels("actions"), labels, title)

@@ -95,10 +95,22 @@ def _tetris(folder: Path, about: dict[str, Any]) -> Found:
     return found, [title, f"{len(history)} iterations, {spent:.0f} s"]
 
 
+def _sweep(folder: Path, about: dict[str, Any]) -> Found:
+    from mdpnewton.cli import jobs
+    from mdpnewton.cli.sweep import work
+    from mdpnewton.jobs import JobFolder
+
+    found = JobFolder(folder).survey(work(about), read=False)
+    which = {word: about[word] for word in ("command", "environment", "method", "seeds")}
+    title = f"train {about['environment']}, {about['method']}, seeds {about['seeds']}"
+    return {**which, **jobs.as_json(found)}, [title, jobs.counted(found)]
+
+
 KINDS: dict[str, Callable[[Path, dict[str, Any]], Found]] = {
     "run": _experiment,
     "solve": _solve,
     "train": _training,
+    "sweep": _sweep,
     "tetris train": _tetris,
 }
 COMMAND = Command("status", "how far a run is: what is done, left and failed", Options, _plan)

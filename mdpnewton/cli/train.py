@@ -44,11 +44,13 @@ class Options:
         seed: Random seed.
         set: Change a number of the preset, as discount=0.99; may be repeated. `mdpnewton train ENV
             --help` lists them.
+        seeds: Several seeds, as 100-109: a training of its own for each, in a folder of a sweep.
         workers: Number of processes that play episodes; one unless given, or with `--cluster
             local` as many as there are cores. The numbers do not depend on it.
         cluster: Play on a Ray cluster: `auto` for the one that this machine belongs to, `local` to
             start one here, or an address. The numbers do not depend on it.
         restart: Move the training that is in the folder aside and begin a new one.
+        tensorboard: Folder for event files, for TensorBoard.
     """
 
     environment: str = flag(positional=True, metavar="ENV")
@@ -59,9 +61,11 @@ class Options:
     transitions: int | None = flag(None, least=1)
     seed: int = flag(0, least=0)
     set: tuple[str, ...] = flag((), metavar="NAME=VALUE")
+    seeds: str | None = flag(None, metavar="FIRST-LAST")
     workers: int | None = flag(None, least=1)
     cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
+    tensorboard: Path | None = flag(None, metavar="FOLDER")
 
 
 def _plan(options: Options, folder: Path) -> Plan:
@@ -72,6 +76,10 @@ def _plan(options: Options, folder: Path) -> Plan:
     changes = dict(split_setting(text) for text in options.set)
     _preset(options)  # refuses what can be refused
     reach(options.environment)
+    if options.seeds is not None:
+        from mdpnewton.cli.sweep import sweep_plan
+
+        return sweep_plan(options, folder)
     modules = modules_of(options.environment)
     executor = executor_for(options.workers, options.cluster, modules)
     simulator = simulator_of(options.environment)
@@ -116,6 +124,7 @@ def _played_by(executor: Any, simulator: Any) -> Any:
 
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:
+    from mdpnewton.report.tensorboard import scalars
     from mdpnewton.report.training import as_metrics, shown_metrics
     from mdpnewton.training.train import finished, no_iteration, proceed
 
@@ -125,7 +134,11 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
     total = transitions or iterations or 0
     progress(0, total, "first batch")
     training = _begun(options, folder, simulator)
-    with _Saving(folder) as saving, _metrics(folder, training).open("a") as lines:
+    with (
+        _Saving(folder) as saving,
+        _metrics(folder, training).open("a") as lines,
+        scalars(options.tensorboard) as log,
+    ):
 
         def after(training: Any) -> None:
             line = as_metrics(training.history[-1])
@@ -134,6 +147,7 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
             saving.keep(training)
             lines.write(json.dumps(line) + "\n")
             lines.flush()
+            log(line)
             done = line["transitions"] if transitions else line["iteration"] + 1
             progress(done, total, shown_metrics(line))
 
@@ -185,6 +199,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
     """The chosen policy on fresh episodes, and the curve on the way to it."""
     import jax
 
+    from mdpnewton.report.replays import episode_of
     from mdpnewton.report.training import draw_training
     from mdpnewton.training.verdict import cut_off, remarks, verdict_on
 
@@ -212,6 +227,7 @@ def _outcome(options: Options, training: Any, folder: Path) -> Outcome:
         draw=lambda: {
             "learning-curve": draw_training(options.environment, options.method, x, returns)
         },
+        replay=lambda: episode_of(options.environment, played),
         files={"policy": folder / POLICY},
         note=f"see it: mdpnewton evaluate {folder} --render",
         interrupted=training.status == "interrupted",

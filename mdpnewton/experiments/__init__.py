@@ -34,12 +34,14 @@ class Experiment:
         takes: Roughly how long each scale takes with one worker: as it was measured, or estimated
             from one job of each run.
         settings: Fields of the module's `Config` that are specific to this experiment.
+        axes: What the axes of its curves are, for its report.
     """
 
     module: str
     shows: str
     takes: Takes
     settings: dict[str, Any] = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
 
     def load(self) -> ModuleType:
         """The module, imported on demand."""
@@ -55,6 +57,7 @@ EXPERIMENTS = {
         "demo",
         "second Gauss-Newton against steepest and natural ascent",
         Takes("10 s", "1 min", "5 min"),
+        axes=("iteration", "share of the best gain"),
     ),
     "invariance": Experiment(
         "invariance", "Figure 3: which methods depend on the basis", Takes("10 s", "1 min", "8 min")
@@ -75,33 +78,39 @@ EXPERIMENTS = {
         "cartpole",
         "Figure 4a: swing-up, read literally and with the preset",
         Takes("30 s", "30 min", "4 h"),
+        axes=("transitions", "discounted return"),
     ),
     "navigation": Experiment(
         "navigation",
         "Figure 4b: EM, natural and second Gauss-Newton",
         Takes("30 s", "15 min", "1 h"),
+        axes=("transitions", "return over 80 steps"),
     ),
     "manipulator-line-search": Experiment(
         "manipulator",
         "Figure 6a, Table 1: exact directions and a line search",
         Takes("30 s", "1.5 h", "7 h"),
+        axes=("iteration", "share of the best reward"),
     ),
     "manipulator-fixed-step": Experiment(
         "manipulator",
         "Figure 6b: exact directions and a fixed step",
         Takes("30 s", "20 min", "1.5 h"),
         {"steps": "fixed step"},
+        axes=("iteration", "share of the best reward"),
     ),
     "tetris": Experiment(
         "tetris",
         "Figure 8a: Tetris on ten rows, the paper's algorithm literally",
         Takes("20 s", "80 min", "1 day"),
+        axes=("iteration", "lines per game"),
     ),
     "tetris-full": Experiment(
         "tetris",
         "Section 6.5: Tetris on twenty rows",
         Takes("10 s", "8 h", "1 week"),
         {"height": 20, "methods": "second_gauss_newton"},
+        axes=("iteration", "lines per game"),
     ),
     "tetris-training": Experiment(
         "tetris_training",
@@ -112,16 +121,19 @@ EXPERIMENTS = {
         "ball_in_cup",
         "Figure 8b: a robot arm learns to catch a ball",
         Takes("20 s", "20 min", "1.5 h"),
+        axes=("update", "reward of the samples"),
     ),
     "fsc": Experiment(
         "fsc",
         "Appendix B.2: finite-state controllers for POMDPs, by blocks",
         Takes("1 min", "7 min", "2 h"),
+        axes=("iteration", "value"),
     ),
     "offset": Experiment(
         "offset",
         "what a constant added to all rewards does to the step",
         Takes("10 s", "3 min", "25 min"),
+        axes=("added to every reward", ""),
     ),
     "richness": Experiment(
         "richness",

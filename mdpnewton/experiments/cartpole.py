@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 from rich.table import Table
 
+from mdpnewton.comparison import paired_differences
 from mdpnewton.domains.cartpole import DISCOUNT, CartPole
 from mdpnewton.evaluators.compatible import CompatibleCritic, ValueWeight
 from mdpnewton.experiments.learning_curves import (
@@ -22,7 +23,6 @@ from mdpnewton.experiments.learning_curves import (
     Tested,
     add_rows,
     draw_curves,
-    paired_differences,
     summary,
     trained_and_tested,
     trained_summaries,

@@ -1,26 +1,23 @@
-"""Learning curves of several methods: summaries, paired differences, figures and tables."""
+"""Learning curves of several methods: summaries, figures and tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from rich.table import Table
-from scipy.special import stdtrit
 
 from mdpnewton.report.figures import Look, Looks, look
 from mdpnewton.simulators import CompiledSimulator
 from mdpnewton.training.state import Training
 from mdpnewton.training.train import train
 
-CONFIDENCE = 0.95
 FRESH = 1_000_000  # added to the seed for games that no search has seen
 PRESET: Looks = {"practical": Look("practical preset", "tab:orange")}  # `train` as it is
 
 
 def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
-    """The mean curve of a method with its standard error, and its last point.
+    """The mean curve of a method with its standard error and its runs, and its last point.
 
     Args:
         x: Positions of the points on the horizontal axis.
@@ -39,6 +36,7 @@ def summary(x: Sequence[float] | np.ndarray, runs: Any) -> dict[str, Any]:
             "x": np.asarray(x).tolist(),
             "mean": runs.mean(axis=0).tolist(),
             "stderr": error.tolist(),
+            "runs": runs.tolist(),
         },
         "final": {
             "mean": float(runs[:, -1].mean()),
@@ -57,32 +55,6 @@ def mean_and_error(values: Sequence[float], errors: Sequence[float]) -> dict[str
     """
     error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else errors[0]
     return {"mean": float(np.mean(values)), "stderr": float(error)}
-
-
-def paired_differences(finals: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """For every two methods, first minus second: the mean over runs and its 95 % interval.
-
-    Run i of both methods has the same start and the same random numbers. The interval is
-    Student's t. A single run has no interval: both ends are None.
-
-    Args:
-        finals: For every method, one number per run.
-    """
-    found: dict[str, dict[str, Any]] = {name: {} for name in finals}
-    for first, second in combinations(finals, 2):
-        gap = np.asarray(finals[first], float) - np.asarray(finals[second], float)
-        mean, number = float(gap.mean()), len(gap)
-        half = None
-        if number > 1:
-            quantile = stdtrit(number - 1, 0.5 + CONFIDENCE / 2)
-            half = float(quantile * gap.std(ddof=1) / np.sqrt(number))
-        for one, other, sign in ((first, second, 1), (second, first, -1)):
-            found[one][other] = {
-                "mean": sign * mean,
-                "low": None if half is None else sign * mean - half,
-                "high": None if half is None else sign * mean + half,
-            }
-    return found
 
 
 def at_points(x: Sequence[float], seen: Sequence[float], values: Sequence[float]) -> np.ndarray:

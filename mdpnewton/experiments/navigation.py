@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
+from mdpnewton.comparison import paired_differences
 from mdpnewton.domains.navigation import Navigation
 from mdpnewton.evaluators import MonteCarlo
 from mdpnewton.evaluators.episodic import Baseline
@@ -17,7 +18,6 @@ from mdpnewton.experiments.learning_curves import (
     Tested,
     add_rows,
     draw_curves,
-    paired_differences,
     shown_difference,
     shown_final,
     summary,

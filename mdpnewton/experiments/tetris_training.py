@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from mdpnewton.comparison import paired_differences
 from mdpnewton.domains.tetris import play
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.experiments.learning_curves import (
     FRESH,
     mean_and_error,
-    paired_differences,
     shown_difference,
 )
 from mdpnewton.experiments.runs import Runs

@@ -49,6 +49,21 @@ def locked(folder: Path, part: str = "") -> Iterator[None]:
                 os.close(opened)
 
 
+def holder(folder: Path) -> str:
+    """Who works in a run folder, as far as this machine can tell: "here", "elsewhere" or ""."""
+    try:
+        about = json.loads((folder / NAME).read_bytes()[:1000])
+        process, host = int(about["process"]), about["host"]
+        if host != socket.gethostname():
+            return "elsewhere"
+        os.kill(process, 0)
+    except PermissionError:
+        return "here"  # a process of another user
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return ""
+    return "here"
+
+
 def _taken(folder: Path, name: str, kind: int) -> tuple[Path, int]:
     path = folder / name
     opened = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)

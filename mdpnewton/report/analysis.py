@@ -1,5 +1,6 @@
 """An analysis as a table to read and as JSON to keep."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,17 @@ from rich.table import Table
 from mdpnewton.analysis.finite import Analysis
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.names import listed
+from mdpnewton.policies import Policy, TabularSoftmax
 
 
-def as_json(analysis: Analysis) -> dict[str, Any]:
-    """Everything in the analysis, with matrices as nested lists in full precision."""
+def as_json(analysis: Analysis, policy: Policy, mdp: FiniteMDP | None = None) -> dict[str, Any]:
+    """Everything in the analysis, with matrices as nested lists in full precision.
+
+    Args:
+        analysis: The analysis.
+        policy: Its policy, which names the parameters: rows and columns of the matrices.
+        mdp: The problem, for the names of its states and actions; None for numbers.
+    """
     spectra = {
         name: {
             "smallest": spectrum.smallest,
@@ -28,6 +36,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     }
     return {
         "objective": analysis.objective,
+        "parameters": _names(policy, len(analysis.gradient), mdp),
         "gradient": analysis.gradient.tolist(),
         **{name: matrix.tolist() for name, matrix in analysis.terms.items()},
         "occupancy": analysis.occupancy.tolist(),
@@ -43,6 +52,22 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "stationary": analysis.stationary,
         "rates": rates,
     }
+
+
+def _names(policy: Policy, count: int, mdp: FiniteMDP | None) -> list[str]:
+    if isinstance(policy, TabularSoftmax):
+        width = policy.n_actions - policy.reduced  # the last action may have no parameter
+        states = None if mdp is None else mdp.state_names
+        actions = None if mdp is None else mdp.action_names
+        return [
+            f"{_named(states, n // width, 's')} {_named(actions, n % width, 'a')}"
+            for n in range(count)
+        ]
+    return [f"w[{n}]" for n in range(count)]
+
+
+def _named(names: Sequence[str] | None, number: int, letter: str) -> str:
+    return f"{letter}{number}" if names is None else names[number]
 
 
 def analysis_table(analysis: Analysis, mdp: FiniteMDP | None = None) -> Group:

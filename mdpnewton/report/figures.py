@@ -85,6 +85,19 @@ def rendered(figures: Mapping[str, Figure]) -> dict[str, bytes]:
     return found
 
 
+def with_note(figures: Mapping[str, Figure], note: str) -> Mapping[str, Figure]:
+    """The figures with a sentence below, and without halves of what is counted in whole numbers."""
+    whole = required("matplotlib.ticker", "a figure").MaxNLocator
+    for figure in figures.values():
+        if note:
+            figure.supxlabel(note, fontsize=7, color="0.35")
+        for axis in figure.axes:
+            counted = axis.get_xlabel() in ("iteration", "update", "step")
+            if counted and axis.get_xscale() == "linear":
+                axis.xaxis.set_major_locator(whole(integer=True))
+    return figures
+
+
 def save_figure(path: str | Path, figure: Figure, dpi: int) -> None:
     """Write a figure in the format that the file's name ends with, whole or not at all."""
     content, path = io.BytesIO(), Path(path)

@@ -140,6 +140,7 @@ def _trained(
         results,
         table=partial(_table, results),
         draw=partial(_draw, options, found),
+        replay=partial(_replay, options, weights),
         files={"weights": folder / WEIGHTS},
         interrupted=found.interrupted,
     )
@@ -171,6 +172,14 @@ def _played(
         "games": done.games,
         "capped": int(done.capped.sum()),
     }
+
+
+def _replay(options: Options, weights: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from mdpnewton.report.replays import game_of
+
+    return game_of(np.array(weights), options.features, options.height, options.width)
 
 
 def _draw(options: Options, found: Any) -> dict[str, Any]:

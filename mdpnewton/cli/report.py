@@ -1,0 +1,39 @@
+"""`mdpnewton report`: run folders as one page that opens in any browser."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdpnewton.cli.flags import flag
+from mdpnewton.cli.flow import REPORT, Command, Outcome, Plan, Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to show.
+
+    Attributes:
+        run: Run folders, or that of a sweep; several are compared.
+        out: File to write (default: report.html in the run folder, or here if there are several).
+        level: Value that curves are to reach in a comparison.
+    """
+
+    run: tuple[Path, ...] = flag(positional=True, metavar="RUN")
+    out: Path | None = flag(None, metavar="FILE.html")
+    level: float | None = None
+
+
+def _plan(options: Options, folder: Path) -> Plan:
+    from mdpnewton.cli.pages import write_report
+
+    out = options.out or (options.run[0] / REPORT if len(options.run) == 1 else Path(REPORT))
+    if out.is_dir():
+        raise ValueError(f"--out {out}: is a folder; name a file, as {out / REPORT}")
+
+    def run(progress: Progress) -> Outcome:
+        write_report(options.run, out, options.level)
+        return Outcome({"report": str(out)}, lambda: f"report: {out}")
+
+    return Plan(run, writes=False)
+
+
+COMMAND = Command("report", "one page of HTML about a run, or about several", Options, _plan)
