@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike, PRNGKeyArray, PyTree
+from jaxtyping import ArrayLike, PyTree
 
 from mdpnewton.policies import Policy
 from mdpnewton.policies.acting import Actor
@@ -36,18 +36,18 @@ def _compiled(policy: Policy, w: PyTree) -> Choose:
     def choose(seen: np.ndarray, generator: np.random.Generator | None) -> Any:
         seed = 0 if generator is None else int(generator.integers(2**63))
         rows = np.atleast_2d(seen)
-        found = np.asarray(_act(policy, w, rows, jax.random.key(seed), generator is None))
+        found = np.asarray(_act(policy, w, rows, np.asarray(seed), generator is None))
         return found if seen.ndim > 1 else found[0]
 
     return choose
 
 
 @eqx.filter_jit
-def _act(policy: Policy, w: PyTree, seen: ArrayLike, key: PRNGKeyArray, greedy: bool) -> jax.Array:
+def _act(policy: Policy, w: PyTree, seen: ArrayLike, seed: ArrayLike, greedy: bool) -> jax.Array:
     rows = jnp.asarray(seen)
     if greedy:
         modes: jax.Array = jax.vmap(lambda row: policy.mode(w, row))(rows)
         return modes
-    keys = jax.random.split(key, len(rows))
+    keys = jax.random.split(jax.random.key(seed), len(rows))
     drawn: jax.Array = jax.vmap(lambda one, row: policy.sample(one, w, row))(keys, rows)
     return drawn

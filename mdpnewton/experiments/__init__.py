@@ -19,9 +19,12 @@ from mdpnewton.experiments.settings import changed
 class Takes(NamedTuple):
     """How long an experiment takes at each scale."""
 
-    quick: str
-    laptop: str
-    paper: str
+    quick: str = ""
+    laptop: str = ""
+    paper: str = ""
+
+
+UNKNOWN = Takes()
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,16 @@ class Experiment:
     Attributes:
         module: Name of its module in `mdpnewton.experiments`.
         shows: One line that says what the experiment shows.
+        settings: Fields of the module's `Config` that are specific to this experiment.
         takes: Roughly how long each scale takes with one worker: as it was measured, or estimated
             from one job of each run.
-        settings: Fields of the module's `Config` that are specific to this experiment.
         axes: What the axes of its curves are, for its report.
     """
 
     module: str
     shows: str
-    takes: Takes
     settings: dict[str, Any] = field(default_factory=dict)
+    takes: Takes = UNKNOWN
     axes: tuple[str, ...] = ()
 
     def load(self) -> ModuleType:
@@ -56,88 +59,90 @@ EXPERIMENTS = {
     "demo": Experiment(
         "demo",
         "second Gauss-Newton against steepest and natural ascent",
-        Takes("10 s", "1 min", "5 min"),
+        takes=Takes("10 s", "1 min", "5 min"),
         axes=("iteration", "share of the best gain"),
     ),
     "invariance": Experiment(
-        "invariance", "Figure 3: which methods depend on the basis", Takes("10 s", "1 min", "8 min")
+        "invariance",
+        "Figure 3: which methods depend on the basis",
+        takes=Takes("10 s", "1 min", "8 min"),
     ),
     "hallway": Experiment(
         "cross_term",
         "Figure 2a: H12 vanishes on the way to the optimum",
-        Takes("10 s", "10 s", "10 s"),
         {"maze": "hallway"},
+        takes=Takes("10 s", "10 s", "10 s"),
     ),
     "mccallum": Experiment(
         "cross_term",
         "Figure 2b: H12 does not vanish",
-        Takes("10 s", "10 s", "10 s"),
         {"maze": "mccallum"},
+        takes=Takes("10 s", "10 s", "10 s"),
     ),
     "cartpole": Experiment(
         "cartpole",
         "Figure 4a: swing-up, read literally and with the preset",
-        Takes("30 s", "30 min", "4 h"),
+        takes=Takes("30 s", "30 min", "4 h"),
         axes=("transitions", "discounted return"),
     ),
     "navigation": Experiment(
         "navigation",
         "Figure 4b: EM, natural and second Gauss-Newton",
-        Takes("30 s", "15 min", "1 h"),
+        takes=Takes("30 s", "15 min", "1 h"),
         axes=("transitions", "return over 80 steps"),
     ),
     "manipulator-line-search": Experiment(
         "manipulator",
         "Figure 6a, Table 1: exact directions and a line search",
-        Takes("30 s", "1.5 h", "7 h"),
+        takes=Takes("30 s", "1.5 h", "7 h"),
         axes=("iteration", "share of the best reward"),
     ),
     "manipulator-fixed-step": Experiment(
         "manipulator",
         "Figure 6b: exact directions and a fixed step",
-        Takes("30 s", "20 min", "1.5 h"),
         {"steps": "fixed step"},
+        takes=Takes("30 s", "20 min", "1.5 h"),
         axes=("iteration", "share of the best reward"),
     ),
     "tetris": Experiment(
         "tetris",
         "Figure 8a: Tetris on ten rows, the paper's algorithm literally",
-        Takes("20 s", "80 min", "1 day"),
+        takes=Takes("20 s", "80 min", "1 day"),
         axes=("iteration", "lines per game"),
     ),
     "tetris-full": Experiment(
         "tetris",
         "Section 6.5: Tetris on twenty rows",
-        Takes("10 s", "8 h", "1 week"),
         {"height": 20, "methods": "second_gauss_newton"},
+        takes=Takes("10 s", "8 h", "1 week"),
         axes=("iteration", "lines per game"),
     ),
     "tetris-training": Experiment(
         "tetris_training",
         "beyond the paper: Tetris by survival, Gauss-Newton and natural",
-        Takes("10 s", "25 min", "25 min"),
+        takes=Takes("10 s", "25 min", "25 min"),
     ),
     "ball-in-cup": Experiment(
         "ball_in_cup",
         "Figure 8b: a robot arm learns to catch a ball",
-        Takes("20 s", "20 min", "1.5 h"),
+        takes=Takes("20 s", "20 min", "1.5 h"),
         axes=("update", "reward of the samples"),
     ),
     "fsc": Experiment(
         "fsc",
         "Appendix B.2: finite-state controllers for POMDPs, by blocks",
-        Takes("1 min", "7 min", "2 h"),
+        takes=Takes("1 min", "7 min", "2 h"),
         axes=("iteration", "value"),
-    ),
-    "offset": Experiment(
-        "offset",
-        "what a constant added to all rewards does to the step",
-        Takes("10 s", "3 min", "25 min"),
-        axes=("added to every reward", ""),
     ),
     "richness": Experiment(
         "richness",
         "Sections 4.1, 4.2.3: H12 and the first method's rate as features get rich",
-        Takes("10 s", "1 min", "15 min"),
+        takes=Takes("10 s", "1 min", "15 min"),
+    ),
+    "offset": Experiment(
+        "offset",
+        "what a constant added to all rewards does to the step",
+        takes=Takes("10 s", "3 min", "25 min"),
+        axes=("added to every reward", ""),
     ),
 }
