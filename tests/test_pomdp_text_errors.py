@@ -136,6 +136,9 @@ NEARLY = {
     "shape": (HEAD + "T: * idenity\nO: * uniform", 6, 6, "took `idenity` for `identity`"),
     "shape of a row": (HEAD + BODY + "O: go : a unifrom", 8, 11, "took `unifrom` for `uniform`"),
     "name": (HEAD + BODY + "R: styy : * : * : * 1", 8, 4, "took `styy` for `stay`"),
+    "doubled": (HEAD + BODY + "OO: go : a : x 1\nO: go : a : y 0", 8, 1, "took `OO` for `O`"),
+    "small": (HEAD + BODY + "r: go : * : * : * 1", 8, 1, "took `r` for `R`"),
+    "no discount": (edit("discount: 0.9\n", "") + BODY, 5, 1, "took the missing `discount:` for 1"),
     "comma": (HEAD + BODY + "R: go : * : * : * 0,5", 8, 19, "took `0,5` for `0.5`"),
     "points": (HEAD + BODY + "O: go : a\n0..5 .5", 9, 1, "took `0..5` for `0.5`"),
 }

@@ -17,6 +17,7 @@ from mdpnewton.files.pomdp_text.preamble import (
     read_names,
     read_start,
     read_values,
+    take_unsaid,
 )
 from mdpnewton.files.pomdp_text.tokens import NUMBER, STATEMENTS, Tokens
 from mdpnewton.models.checks import ROW_TOLERANCE
@@ -46,7 +47,8 @@ def parse_pomdp(text: str, source: str = "text", notes: list[str] | None = None)
         source: Name of the text in errors, such as the name of its file.
         notes: A list to read leniently: words that break a rule, but whose meaning is near at hand,
             are read, and the list takes a line for each: misspelt words and names, several states
-            after `start:`, a colon before the last number, numbers such as 0,5. None refuses them.
+            after `start:`, a colon before the last number, numbers such as 0,5, and no discount
+            or `values` at all. None refuses them.
 
     Raises:
         POMDPError: The text breaks a rule. The message is `source:line:column: rule` and refers to
@@ -91,7 +93,7 @@ class _Parser:
 
     def _statement(self) -> None:
         tokens, word = self.tokens, self.tokens.word
-        if word not in STATEMENTS and tokens.guess(STATEMENTS[:6]):
+        if word not in STATEMENTS and tokens.guess(STATEMENTS):
             word = tokens.word
         if word not in STATEMENTS:
             hint = "; the statement before it has too many numbers" * bool(NUMBER.fullmatch(word))
@@ -141,6 +143,7 @@ class _Parser:
     def _begin_body(self) -> None:
         if self.in_body:
             return
+        take_unsaid(self.tokens, self.given)
         missing = [word for word in PREAMBLE if word not in self.given]
         if missing == ["observations"]:
             self.tokens.fail(
@@ -178,7 +181,7 @@ class _Parser:
         if tokens.word == ":":
             tokens.index += 1
             column = columns.index(tokens)
-            self._skip_colon(word)
+            tokens.skip_colon(word)
             value = probability(tokens, f"`{word}: action : state : {KINDS[columns.kind]}`")
             self._count(at, action, row, width if column == ANY else 1)
             into.set_entry(at, action, row, column, value)
@@ -219,7 +222,6 @@ class _Parser:
             into.set_matrix(at, action, values.reshape(n, width))
 
     def _count(self, at: int, action: int, row: int, columns: Any) -> None:
-        """Count the probabilities that a statement sets, before they take any memory."""
         rows = self.states.size if row == ANY else 1
         self.entries += (self.actions.size if action == ANY else 1) * rows * int(columns)
         if self.entries > MOST_ENTRIES + len(self.tokens.words):
@@ -231,7 +233,6 @@ class _Parser:
             )
 
     def _check_outcomes(self, transition: list[Any], observation: list[Any]) -> None:
-        """Refuse rewards of observations whose expectation has too many terms."""
         if not self.R.of_observations:
             return
         total = sum(
@@ -269,14 +270,9 @@ class _Parser:
             return
         tokens.index += 1
         rule = (action, state, successor, self.observations.index(tokens))
-        self._skip_colon("R")
+        tokens.skip_colon("R")
         value = tokens.number("`R: action : state : state : observation`")
         self.R.set_entry(rule, value)
-
-    def _skip_colon(self, word: str) -> None:
-        if self.tokens.word == ":" and self.tokens.notes is not None:
-            self.tokens.note(f"took the colon before the number of `{word}:` for a space")
-            self.tokens.index += 1
 
     def _rewards(self, count: int, what: str) -> np.ndarray:
         values = self.tokens.numbers(count, what)

@@ -1,6 +1,7 @@
 """The first part of a .pomdp text: sizes, names, discount, and the start distribution."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from mdpnewton.models.pomdp import ANY
 
 TOLERANCE = 1e-5  # how far from 1 a sum of probabilities may be, as in Cassandra's pomdp-solve
 MOST = 10_000_000  # maximum number of states, actions or observations
+UNSAID: dict[str, Any] = {"discount": 1.0, "values": "reward"}
 KINDS = {"states": "state", "actions": "action", "observations": "observation"}
 
 
@@ -108,6 +110,14 @@ def read_discount(tokens: Tokens) -> float:
     if not 0 <= discount <= 1:
         tokens.fail(f"`discount:` must be in [0, 1], got {tokens.shown(at)}", at)
     return discount
+
+
+def take_unsaid(tokens: Tokens, given: dict[str, Any]) -> None:
+    """Read leniently, a text without discount or values means what pomdp-solve takes it for."""
+    for word, value in UNSAID.items():
+        if tokens.notes is not None and word not in given:
+            tokens.note(f"took the missing `{word}:` for {value}, as pomdp-solve does")
+            given[word] = value
 
 
 def read_values(tokens: Tokens) -> str:

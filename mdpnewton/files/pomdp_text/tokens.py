@@ -86,11 +86,19 @@ class Tokens:
         line, column = self.position(self.index if at is None else at)
         self.notes.append(f"{self.source}:{line}:{column}: {text}")
 
+    def skip_colon(self, word: str) -> None:
+        """Skip what, read leniently, may stand before the number of an entry."""
+        if self.word == ":" and self.notes is not None:
+            self.note(f"took the colon before the number of `{word}:` for a space")
+            self.index += 1
+
     def guess(self, known: Iterable[str], least: float = 0.7) -> bool:
         """Whether the next word, read leniently, was one of these misspelt; it is corrected."""
         word = self.word
-        if self.notes is None or not NAME.fullmatch(word) or len(word) < 3:
+        if self.notes is None or not NAME.fullmatch(word):
             return False
+        if len(word) < 3:
+            return len(set(word.upper())) == 1 and self._letter(word, known)
         names = {name.lower(): name for name in reversed(list(known))}
         if len(names) > MOST_NOTES:  # it would take long
             return False
@@ -99,6 +107,15 @@ class Tokens:
             return False
         self.note(f"took `{word}` for `{names[near[0]]}`")
         self.words[self.index] = names[near[0]]
+        return True
+
+    def _letter(self, word: str, known: Iterable[str]) -> bool:
+        """Whether a word such as OO or o stands before a colon for the statement O."""
+        letter, follows = word[0].upper(), self.words[self.index + 1 : self.index + 2]
+        if letter not in known or word == letter or follows != [":"]:
+            return False
+        self.note(f"took `{word}` for `{letter}`")
+        self.words[self.index] = letter
         return True
 
     def mend(self, at: int) -> bool:
