@@ -1,6 +1,6 @@
 """`train` against PPO, TRPO and SAC: learning curves on the same clock, with intervals.
 
-    python benchmarks/peers.py STUDY [--workers 2] [--json] [--runs runs/peers] [--output FOLDER]
+    python benchmarks/peers.py STUDY [--workers 2] [--json] [--runs FOLDER] [--output FOLDER]
 
 A study is one of `STUDIES` in peers_tasks.py: `mujoco`, `goals`, `methods`, `choosing`, `unseen`.
 Peers need PyTorch, Stable-Baselines3 and sb3-contrib besides the package; without them the script
@@ -10,7 +10,7 @@ kept in a file, so that an interrupted study goes on where it stopped.
 The score of a policy is the mean return of fresh episodes with fixed seeds, the same for all
 learners. Peers act deterministically; ours plays what `train` would play if it ended then. The
 tuning of the peers is per task: hyper-parameters that rl-baselines3-zoo publishes. Ours is one
-preset for all. Seeds that are reported begin at 1000; choices were made on seeds below 30.
+preset for all. Seeds that are reported begin at 2000; choices were made on seeds below 30.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from mdpnewton.jobs import Job, JobFolder, Processes
 from mdpnewton.jobs import Progress as JobProgress
 from mdpnewton.threads import one_thread
 
+KEPT = Path(__file__).parent / "finished"  # a study may take days, in parts
 PEERS = 1  # raised when the same run of a peer gives other numbers
 HINT = (
     "peers.py needs PyTorch and Stable-Baselines3: pip install torch stable-baselines3 sb3-contrib "
@@ -119,7 +120,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="runs per task and learner, at most its own")
     parser.add_argument("--quick", action="store_true", help="make a smoke run with one seed")
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--runs", type=Path, default=Path("runs/peers"), help="folder for runs")
+    parser.add_argument("--runs", type=Path, default=KEPT, help="folder for finished runs")
     parser.add_argument("--output", type=Path, help="folder for results.json and figures")
     return parser.parse_args()
 
@@ -150,7 +151,7 @@ def main() -> None:
         raise SystemExit(2)
     folder = options.runs / (f"{options.study}-quick" if options.quick else options.study)
     results = measure(study, folder, options.workers, options.first_seed)
-    output = options.output or folder
+    output = options.output or Path("runs/peers") / folder.name
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     draw(study, results, output)
