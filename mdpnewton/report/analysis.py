@@ -11,9 +11,15 @@ from mdpnewton.analysis.finite import Analysis
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.names import listed
 
+MOST = 1_000  # parameters of which JSON has the matrices
+
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
-    """Everything in the analysis, with matrices as nested lists in full precision."""
+    """Everything in the analysis, with matrices as nested lists in full precision.
+
+    Matrices of more than 1,000 parameters are left out: ten of them would fill a gigabyte.
+    """
+    small = len(analysis.gradient) <= MOST
     spectra = {
         name: {
             "smallest": spectrum.smallest,
@@ -23,13 +29,17 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         for name, spectrum in analysis.spectra.items()
     }
     rates = {
-        name: {"jacobian": r.jacobian.tolist(), "rate": r.rate, "largest_step": r.largest_step}
+        name: {
+            **({"jacobian": r.jacobian.tolist()} if small else {}),
+            "rate": r.rate,
+            "largest_step": r.largest_step,
+        }
         for name, r in analysis.rates.items()
     }
     return {
         "objective": analysis.objective,
         "gradient": analysis.gradient.tolist(),
-        **{name: matrix.tolist() for name, matrix in analysis.terms.items()},
+        **{name: matrix.tolist() for name, matrix in analysis.terms.items() if small},
         "occupancy": analysis.occupancy.tolist(),
         "value": analysis.value.tolist(),
         "advantage": analysis.advantage.tolist(),
@@ -91,6 +101,8 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
         lines.append(
             f"{name}: linear rate {rate.rate:.4g} at step 1, steps that converge {largest}"
         )
+    if len(analysis.gradient) > MOST:
+        lines.append(f"more than {MOST:,} parameters: results.json has no matrices")
     if not analysis.stationary:
         lines.append("w is not stationary: no convergence rates (Theorems 9, 10, 12)")
     return lines
