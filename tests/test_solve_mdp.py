@@ -150,3 +150,14 @@ def test_sparse_models_stay_sparse_in_files(tmp_path):
     assert again.is_sparse
     np.testing.assert_array_equal(weights, w)
     np.testing.assert_array_equal(again.stop, mdp.stop)
+
+
+def test_the_json_of_many_parameters_has_no_matrices(monkeypatch, tmp_path, capsys):
+    from mdpnewton.report import analysis
+
+    monkeypatch.setattr(analysis, "MOST", 5)
+    assert main(["analyze", saved(tmp_path, discount=0.9), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["gradient"]) == 6
+    assert "H2" not in found
+    assert found["spectra"]["H2"]["definiteness"] == "negative semidefinite"

@@ -1,6 +1,7 @@
 """What the policy Hessian of a finite MDP looks like at w, and what it predicts."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
@@ -118,13 +119,13 @@ class Analysis:
     unused_parameters: list[int] = field(default_factory=list)
     rates: dict[str, Rate] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def singular(self) -> bool:
         """Whether H2 has an eigenvalue that is zero up to round-off."""
         values = np.abs(np.linalg.eigvalsh(self.terms["H2"]))
         return bool(values.min() <= ROUND_OFF * values.max())
 
-    @property
+    @cached_property
     def spectra(self) -> dict[str, Spectrum]:
         """Extreme eigenvalues of every term; the cross term is represented by H12 + H12'."""
         found = {}

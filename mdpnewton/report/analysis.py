@@ -13,15 +13,20 @@ from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.models.names import listed
 from mdpnewton.policies import Policy, TabularSoftmax
 
+MOST = 1_000  # parameters of which JSON has the matrices
+
 
 def as_json(analysis: Analysis, policy: Policy, mdp: FiniteMDP | None = None) -> dict[str, Any]:
     """Everything in the analysis, with matrices as nested lists in full precision.
+
+    Matrices of more than 1,000 parameters are left out: ten of them would fill a gigabyte.
 
     Args:
         analysis: The analysis.
         policy: Its policy, which names the parameters: rows and columns of the matrices.
         mdp: The problem, for the names of its states and actions; None for numbers.
     """
+    small = len(analysis.gradient) <= MOST
     spectra = {
         name: {
             "smallest": spectrum.smallest,
@@ -31,14 +36,18 @@ def as_json(analysis: Analysis, policy: Policy, mdp: FiniteMDP | None = None) ->
         for name, spectrum in analysis.spectra.items()
     }
     rates = {
-        name: {"jacobian": r.jacobian.tolist(), "rate": r.rate, "largest_step": r.largest_step}
+        name: {
+            **({"jacobian": r.jacobian.tolist()} if small else {}),
+            "rate": r.rate,
+            "largest_step": r.largest_step,
+        }
         for name, r in analysis.rates.items()
     }
     return {
         "objective": analysis.objective,
         "parameters": _names(policy, len(analysis.gradient), mdp),
         "gradient": analysis.gradient.tolist(),
-        **{name: matrix.tolist() for name, matrix in analysis.terms.items()},
+        **{name: matrix.tolist() for name, matrix in analysis.terms.items() if small},
         "occupancy": analysis.occupancy.tolist(),
         "value": analysis.value.tolist(),
         "advantage": analysis.advantage.tolist(),
@@ -116,6 +125,8 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
         lines.append(
             f"{name}: linear rate {rate.rate:.4g} at step 1, steps that converge {largest}"
         )
+    if len(analysis.gradient) > MOST:
+        lines.append(f"more than {MOST:,} parameters: results.json has no matrices")
     if not analysis.stationary:
         lines.append("w is not stationary: no convergence rates (Theorems 9, 10, 12)")
     return lines
