@@ -78,7 +78,7 @@ clean:
 # The results and figures that the documentation shows. The runs themselves are under runs/figures, and
 # the same command goes on with them after an interruption.
 figure = $(BIN)/mdpnewton run $(2) --seed 100 --out runs/figures/$(1) && mkdir -p docs/results/$(1) \
-  && find runs/figures/$(1) -maxdepth 1 -type f ! -name '.*' -exec cp {} docs/results/$(1) ';'
+  && find runs/figures/$(1) -maxdepth 1 -type f ! -name '.*' ! -name sessions.json ! -name report.html -exec cp {} docs/results/$(1) ';'
 
 figures: setup
 	for name in demo offset richness cartpole navigation manipulator-fixed-step fsc tetris; do \

@@ -21,8 +21,8 @@ from jaxtyping import TypeCheckError
 from jaxtyping import jaxtyped as _slowly
 
 CORE = (
-    "analysis checks curvature deployment evaluation evaluators executors forms hessian loop "
-    "methods models plain policies simulators solve steps threads training"
+    "analysis checks comparison curvature deployment evaluation evaluators executors forms hessian "
+    "loop methods models plain policies simulators solve steps threads training"
 )
 ARRAYS = (jax.Array, np.ndarray, jaxtyping.AbstractArray)
 NOT_GIVEN = object()

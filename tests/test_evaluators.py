@@ -280,8 +280,8 @@ def test_a_critics_arrays_come_in_the_order_of_its_fields():
     assert [each.tolist() for each in arrays_of(critic)] == [0.5, 0.25, [1.0, 2.0], -np.inf, np.inf]
     network = network_critic()
     arrays = arrays_of(network)
-    assert len(arrays) == len(arrays_of(network.network)) + 5
-    assert [float(each) for each in arrays[-5:]] == [0.9, 3e-3, 3, 0.0, 0.0]
+    assert len(arrays) == len(arrays_of(network.network)) + 7
+    assert [float(each) for each in arrays[-7:]] == [0.9, 3e-3, 3, 0.0, 0.0, -np.inf, np.inf]
 
 
 def test_observations_that_are_no_plain_data_are_told():

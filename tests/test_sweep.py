@@ -42,6 +42,8 @@ def test_a_sweep_has_a_folder_per_seed_with_the_numbers_of_that_seed_and_goes_on
     (folder / "jobs" / "seed-4.npz").unlink()
     (folder / "seed-4" / "results.json").unlink()
     assert train("--seeds", "3-4")[0] == 0
+    assert train("--seeds", "3-4", "--set", "reuse=2", "--out", "x")[0] == 0
+    assert train("--seeds", "3-4", "--set", "reuse=2", "--out", "x")[0] == 0
     assert (folder / "seed-3" / "policy.npz").stat().st_mtime_ns == before
     assert (folder / "seed-4" / "results.json").read_text() == Path(
         "alone/results.json"

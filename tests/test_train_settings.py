@@ -22,9 +22,9 @@ TRAIN = ("train", "user/Walk-v0", "--policy", "linear", "--iterations", "1", "--
 @pytest.mark.parametrize("name", sorted({one.name for one in fields(mn.Preset)} - {"squashed"}))
 def test_every_number_can_be_set(name):
     value = {"discount": "0.5", "trace": "0.5", "critic_trace": "0.5", "patience": "0.5"}
-    text = value.get(name, "3")
+    text = {**value, "critic": "network"}.get(name, "3")
     preset = _preset(Options(environment="cartpole", set=(f"{name}={text}", "exploration=4")[:2]))
-    expected = 4 if name == "exploration" else float(text)
+    expected = 4 if name == "exploration" else text if name == "critic" else float(text)
     assert getattr(preset, name) == expected
     assert preset == mn.Preset(**{"exploration": 4.0, name: getattr(preset, name)})
 

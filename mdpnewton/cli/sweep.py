@@ -35,6 +35,7 @@ def sweep_plan(options: Any, folder: Path) -> Plan:
         raise ValueError("--seeds with --tensorboard: log single trainings, or look at `report`")
     simulator_of(options.environment)  # refuses what cannot be, before the first training
     asked = {name: each for name, each in asdict(options).items() if name not in APART}
+    asked["set"] = list(options.set)  # as JSON gives it back
     about = {
         "command": "sweep",
         **asked,

@@ -138,6 +138,7 @@ EXPERIMENTS = {
         "richness",
         "Sections 4.1, 4.2.3: H12 and the first method's rate as features get rich",
         takes=Takes("10 s", "1 min", "15 min"),
+        axes=("features", ""),
     ),
     "offset": Experiment(
         "offset",

@@ -119,7 +119,9 @@ def work(config: Config, seed: int) -> Work:
             "values": columns,
             "median": {what: _median(column) for what, column in columns.items()},
         }
-    return {"features": rows, "runs": config.runs, "verdict": _verdict(rows)}
+    curves = {what: {"curve": _curve(rows, what)} for what in QUANTITIES}
+    verdict = _verdict(rows)
+    return {"features": rows, "curves": curves, "runs": config.runs, "verdict": verdict}
 
 
 def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
@@ -166,6 +168,13 @@ def _measured_rate(evaluator: FiniteEvaluator, policy: Turned, best: Any, rng: A
 def _median(values: list[Any]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.median(known)) if known else None
+
+
+def _curve(rows: Mapping[str, Any], what: str) -> dict[str, list[float]]:
+    """The median of a quantity against the number of features, where there is one."""
+    known = {int(name): row["median"][what] for name, row in rows.items()}
+    kept = {count: median for count, median in known.items() if median is not None}
+    return {"x": list(kept), "median": list(kept.values())}
 
 
 def _verdict(rows: Mapping[str, Any]) -> str:
