@@ -86,11 +86,12 @@
     pen.textAlign = "left";
     pen.fillText(names[1], 6, 14);
     const start = place(point);
-    for (const { color, direction, dash } of arrows) {
+    for (const [k, { color, direction, dash }] of arrows.entries()) {
       const length = Math.hypot(...direction);
       if (!(length > 0)) continue;
-      const factor = same ? (0.45 * reach) / length : Math.min(1, (4 * reach) / length);
-      const end = place(point.map((one, k) => one + factor * direction[k]));
+      // of those that coincide the later ones are shorter, so that the heads of all are seen
+      const factor = same ? ((0.55 - 0.05 * k) * reach) / length : Math.min(1, (4 * reach) / length);
+      const end = place(point.map((one, axis) => one + factor * direction[axis]));
       const angle = Math.atan2(end[1] - start[1], end[0] - start[0]);
       pen.strokeStyle = pen.fillStyle = color;
       pen.lineWidth = 2.5;

@@ -15,7 +15,7 @@
   const MAPS = { "no map": [[1, 0], [0, 1]], rescale: [[0.4, 0], [0, 2.5]], mix: [[1, 0.7], [-0.4, 1]] };
   const root = document.getElementById("explore");
   const state = {
-    given: Explore.kakade, w: [-1.5, 1], shown: [0, 1], offset: 0, discount: 0.9,
+    given: Explore.kakade, w: [1, -1], shown: [0, 1], offset: 0, discount: 0.9,
     map: MAPS["no map"], same: true, hidden: new Set(), land: null,
   };
 
@@ -74,7 +74,7 @@
   function use(problem) {
     state.given = problem;
     const n = problem.features[0][0].length;
-    state.w = Array.from({ length: n }, (_, k) => (k === 0 ? -1.5 : k === 1 ? 1 : 0));
+    state.w = Array.from({ length: n }, (_, k) => [1, -1][k] ?? 0);
     state.shown = [0, 1];
     state.discount = problem.discount;
     discount.set(state.discount);
@@ -134,7 +134,7 @@
     const of = (name) => `${found.spectra[name].definiteness} (${digits(found.spectra[name].values[0])} to ${digits(found.spectra[name].values.at(-1))})`;
     told.textContent = `w = (${state.w.map((one) => digits(one)).join(", ")}): objective ${digits(found.objective, 5)}. `
       + `The Hessian is ${of("hessian")}, A1 is ${of("A1")}, H2 is ${of("H2")}.`;
-    root.found = found;
+    root.w = state.w;
   }
 
   function put(event) {
@@ -168,7 +168,7 @@
     made("div", { class: "map" }, made("span", {}, "T ="), made("div", {}, ...entries)),
     made("label", {}, made("input", {
       type: "checkbox", checked: true, onchange: (event) => { state.same = event.target.checked; draw(); },
-    }), "arrows of the same length"),
+    }), "arrows of about the same length"),
     legend);
   const own = made("details", {}, made("summary", {}, "A problem of your own"), text,
     made("button", {
