@@ -38,7 +38,9 @@ def site(tmp_path_factory):
 
 
 def pages(site):
-    return sorted(page for page in site.rglob("*.html") if page.name != "404.html")
+    """The pages of the site, without the reports."""
+    every = [page for page in site.rglob("*.html") if "results" not in page.parts]
+    return sorted(page for page in every if page.name != "404.html")
 
 
 class Links(HTMLParser):
@@ -82,6 +84,19 @@ def test_links_of_the_site_lead_somewhere_and_it_loads_nothing_from_elsewhere(si
             assert goal.exists(), (page.name, target)
             if parts.fragment and goal in read:
                 assert unquote(parts.fragment) in read[goal].names, (page.name, target)
+
+
+def test_results_have_reports_that_open_in_place(site, chromium):
+    reports = [page.parent.relative_to(site) for page in site.rglob("results/**/report.html")]
+    numbers = [page.parent.relative_to(DOCS) for page in DOCS.rglob("results/**/results.json")]
+    assert sorted(reports) == sorted(numbers)
+    with chromium.page((site / "results.html").as_uri()) as page:
+        linked = "[...document.querySelectorAll('article a[href$=\"/report.html\"]')]"
+        assert page.run(f"{linked}.length") == 13
+        page.run(f"{linked}[0].click()")
+        page.wait("location.pathname.endsWith('results/invariance/report.html')")
+        page.wait("document.querySelector('h1') !== null && document.readyState === 'complete'")
+        assert page.complaints() == []
 
 
 def opens_well(site, chromium, path, size):
@@ -162,7 +177,7 @@ def test_the_point_of_the_explorable_is_moved_by_keys_and_dragged(explorable):
     told = "document.querySelector('#explore .told').textContent"
     explorable.run("document.querySelector('#explore canvas').focus()")
     explorable.press("ArrowUp")
-    assert explorable.run(told).startswith("w = (1.00, −0.900)")
+    assert explorable.run(told).startswith("w = (1.00, \u22120.900)")
     x, y, side = explorable.run(
         "(() => { const r = document.querySelector('#explore canvas').getBoundingClientRect();"
         " return [r.x, r.y, r.width]; })()"
