@@ -1,6 +1,7 @@
 """Reports on the site: a hook of MkDocs that makes one for each folder of docs/results.
 
-They stand beside `results.json` on the site alone; every link to such a file gets one to its report.
+They stand beside `results.json` on the site alone; every link to such a file gets one to its
+report.
 """
 
 import re
