@@ -11,10 +11,10 @@ import pytest
 
 import mdpnewton as mn
 
-NUMBERS = Path(__file__).parents[1] / "docs" / "assets" / "explore" / "numbers.js"
+PARTS = Path(__file__).parents[1] / "docs" / "assets" / "explore"
 MAPS = {"same": [[1, 0], [0, 1]], "rescaled": [[0.4, 0], [0, 2.5]], "linear": [[1, 0.7], [-0.4, 1]]}
 ASKED = """
-const Explore = require(process.argv[1]);
+for (const part of ["algebra", "numbers", "problems"]) require(`${process.argv[1]}/${part}.js`);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const found = cases.map(({ problem, w, map }) => {
   const read = Explore.read(JSON.stringify(problem));
@@ -31,7 +31,7 @@ def ask(cases):
     if node is None:
         pytest.skip("node is not installed: it computes what the page computes")
     done = subprocess.run(
-        [node, "-e", ASKED, str(NUMBERS)], input=json.dumps(cases), capture_output=True, text=True
+        [node, "-e", ASKED, str(PARTS)], input=json.dumps(cases), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -162,7 +162,7 @@ def explorable(site, chromium):
 
 def test_the_explorable_shows_who_is_invariant(explorable):
     names = column(explorable, 0)
-    assert column(explorable, 3) == column(explorable, 4) == ["0"] * 6
+    assert column(explorable, 3) == column(explorable, 4) == ["\u2013"] * 6
     enter(explorable, "select[aria-label=parameters]", "mix", "change")
     enter(explorable, 'input[aria-label="added to every reward"]', "5", "input")
     stays = [

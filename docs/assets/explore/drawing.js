@@ -2,28 +2,30 @@
 "use strict";
 
 (function (Explore) {
-  const CELLS = 48, LEVELS = 14;
+  const LEVELS = 14;
 
   /** Heights and whether H is negative definite on a grid over the two coordinates that are shown. */
   Explore.landscape = (problem, w, [i, j], reach) => {
-    const heights = [], bends = [];
-    for (let row = 0; row <= CELLS; row++) {
-      for (let column = 0; column <= CELLS; column++) {
+    const heights = [], bends = [], { features } = problem;
+    const work = features.length * features[0].length * w.length ** 2;
+    const cells = work < 200 ? 48 : work < 1000 ? 32 : 20;
+    for (let row = 0; row <= cells; row++) {
+      for (let column = 0; column <= cells; column++) {
         const at = [...w];
-        at[i] = -reach + (2 * reach * column) / CELLS;
-        at[j] = -reach + (2 * reach * row) / CELLS;
+        at[i] = -reach + (2 * reach * column) / cells;
+        at[j] = -reach + (2 * reach * row) / cells;
         const found = Explore.evaluated(problem, at);
         heights.push(found.objective);
         bends.push(Explore.negative(found));
       }
     }
-    return { heights, bends, reach };
+    return { heights, bends, reach, cells };
   };
 
   /** Calls `line` with the ends of the pieces of a contour, in cells. */
-  function contour(heights, level, line) {
-    const height = (x, y) => heights[y * (CELLS + 1) + x];
-    for (let y = 0; y < CELLS; y++) for (let x = 0; x < CELLS; x++) {
+  function contour({ heights, cells }, level, line) {
+    const height = (x, y) => heights[y * (cells + 1) + x];
+    for (let y = 0; y < cells; y++) for (let x = 0; x < cells; x++) {
       const corners = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1]];
       const ends = [];
       corners.forEach(([ax, ay], k) => {
@@ -41,18 +43,19 @@
   Explore.draw = (canvas, land, point, arrows, names, same) => {
     const side = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
     canvas.width = canvas.height = Math.round(side * ratio);
+    const { cells } = land;
     const ink = getComputedStyle(canvas).color, pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, side, side);
     const place = ([x, y]) => [((x / land.reach + 1) / 2) * side, ((1 - y / land.reach) / 2) * side];
-    const cell = ([x, y]) => [(x / CELLS) * side, (1 - y / CELLS) * side];
+    const cell = ([x, y]) => [(x / cells) * side, (1 - y / cells) * side];
     pen.strokeStyle = ink;
     pen.globalAlpha = 0.16;
     pen.lineWidth = 1;
-    const size = side / CELLS;
+    const size = side / cells;
     pen.beginPath();
-    for (let y = 0; y < CELLS; y++) for (let x = 0; x < CELLS; x++) {
-      if (land.bends[y * (CELLS + 1) + x]) continue;
+    for (let y = 0; y < cells; y++) for (let x = 0; x < cells; x++) {
+      if (land.bends[y * (cells + 1) + x]) continue;
       const [left, bottom] = cell([x, y]);
       pen.moveTo(left, bottom);
       pen.lineTo(left + size, bottom - size);
@@ -62,7 +65,7 @@
     for (let k = 1; k < LEVELS && high > low; k++) {
       pen.globalAlpha = 0.2 + (0.5 * k) / LEVELS;
       pen.beginPath();
-      contour(land.heights, low + ((high - low) * k) / LEVELS, (a, b) => {
+      contour(land, low + ((high - low) * k) / LEVELS, (a, b) => {
         pen.moveTo(...cell(a));
         pen.lineTo(...cell(b));
       });

@@ -1,4 +1,4 @@
-// The controls of the explorable; numbers.js computes and drawing.js draws.
+// The controls of the explorable; numbers.js computes, problems.js reads and drawing.js draws.
 "use strict";
 
 (function (Explore) {
@@ -105,16 +105,21 @@
     return whole;
   };
 
+  /** The arrows at once, and the contours as soon as nothing else changes. */
   function drawAll() {
-    state.land = Explore.landscape(problem(), state.w, state.shown, REACH);
+    const survey = () => { state.land = Explore.landscape(problem(), state.w, state.shown, REACH); };
+    if (!state.land) survey();
     draw();
+    clearTimeout(state.later);
+    state.later = setTimeout(() => { survey(); draw(); }, 30);
   }
 
   function draw() {
     const now = problem(), [i, j] = state.shown;
     const found = Explore.analysed(now, state.w, wholeMap());
-    const plain = Explore.analysed(now, state.w);
-    const unshifted = Explore.analysed({ ...state.given, discount: state.discount }, state.w, wholeMap());
+    const mapped = String(state.map) !== String(MAPS["no map"]);
+    const plain = mapped && Explore.analysed(now, state.w);
+    const unshifted = state.offset && Explore.analysed({ ...state.given, discount: state.discount }, state.w, wholeMap());
     const arrows = Explore.METHODS.filter((name) => !state.hidden.has(name) && found.directions[name]).map((name) => ({
       color: LOOKS[name][1], dash: LOOKS[name][2], direction: [i, j].map((k) => found.directions[name][k]),
     }));
@@ -125,8 +130,8 @@
       const way = !d ? "has no maximum" : Math.abs(slope) < 1e-12 ? "stays" : slope > 0 ? "up" : "down";
       return made("tr", {}, made("td", {}, made("i", { style: `background:${LOOKS[name][1]}` }), LOOKS[name][0]),
         made("td", {}, d ? digits(Math.hypot(...d)) : "–"), made("td", { class: way === "down" ? "down" : "" }, way),
-        made("td", {}, share(Explore.apart(d, plain.directions[name]))),
-        made("td", {}, share(Explore.apart(d, unshifted.directions[name]))));
+        made("td", {}, mapped ? share(Explore.apart(d, plain.directions[name])) : "–"),
+        made("td", {}, state.offset ? share(Explore.apart(d, unshifted.directions[name])) : "–"));
     });
     table.replaceChildren(
       made("thead", {}, made("tr", {}, ...["step", "length", "goes", "moved by the map", "moved by the offset"].map((name) => made("th", { scope: "col" }, name)))),
