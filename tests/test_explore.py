@@ -108,6 +108,14 @@ def test_a_softmax_without_features_is_the_librarys_table(answered):
     np.testing.assert_allclose(features @ w, logits)
 
 
+def test_em_without_a_maximum_is_left_out():
+    own = ask([])["kakade"]
+    own["reward"] = (np.array(own["reward"]) - 3).tolist()  # all values are negative
+    found = ask([{"problem": own, "w": [1.0, -1.0], "map": None}])["found"][0]
+    assert found["directions"]["expectation_maximization"] is None
+    assert found["spectra"]["H2"]["definiteness"] == "positive definite"
+
+
 def test_what_was_typed_wrong_is_said(answered):
     _, answer = answered
     assert [bool(text) for text in answer["refused"]] == [True, True, True]

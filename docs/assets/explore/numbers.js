@@ -62,7 +62,7 @@
     };
   }
 
-  /** Where the EM bound has its maximum, by Newton's method from w; null where it has none. */
+  /** Where the EM bound has its maximum, by Newton's method from w; null where none is found. */
   function maximum(features, weights, w) {
     const n = w.length;
     const bound = (v) => {
@@ -97,7 +97,9 @@
       if (size <= 1e-12 || norm(moved) > 1e3) break;
       [v, here] = [moved, next];
     }
-    return norm(here.gradient) <= 1e-11 * (first || 1) ? v : null;
+    const top = eigen(here.bend).values;
+    const bent = top[0] >= -1e-12 * Math.max(...top.map(Math.abs));
+    return bent && norm(here.gradient) <= 1e-11 * (first || 1) ? v : null;
   }
 
   /** Whether the Hessian is negative definite: where it is, minus it has a Cholesky factor. */

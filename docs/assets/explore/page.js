@@ -127,7 +127,7 @@
     const rows = Explore.METHODS.map((name) => {
       const d = found.directions[name];
       const slope = d && d.reduce((sum, one, k) => sum + one * found.gradient[k], 0);
-      const way = !d ? "has no maximum" : Math.abs(slope) < 1e-12 ? "stays" : slope > 0 ? "up" : "down";
+      const way = !d ? "no maximum found" : Math.abs(slope) < 1e-12 ? "stays" : slope > 0 ? "up" : "down";
       return made("tr", {}, made("td", {}, made("i", { style: `background:${LOOKS[name][1]}` }), LOOKS[name][0]),
         made("td", {}, d ? digits(Math.hypot(...d)) : "–"), made("td", { class: way === "down" ? "down" : "" }, way),
         made("td", {}, mapped ? share(Explore.apart(d, plain.directions[name])) : "–"),
