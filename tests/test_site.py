@@ -72,6 +72,17 @@ def test_the_reference_has_the_public_names_in_their_groups():
     assert {name for page in shown for name in page} | {"__version__"} == set(mn.__all__)
 
 
+def test_the_overview_has_only_numbers_of_the_experiments_pages():
+    sections = (DOCS / "results.md").read_text().split("\n## ")[1:]
+    assert len(sections) == 13
+    for section in sections:
+        page = (DOCS / re.search(r"\]\((experiments/.*?\.md)\)", section)[1]).read_text()
+        for label in ("Here", "Its number"):
+            line = re.search(rf"\*\*{label}\*\*: (.*)", section)[1]
+            for number in re.findall(r"(?<!\w)\d[\d.,]*(?:e-?\d+)?(?<![.,])", line):
+                assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", page), (number, line)
+
+
 def test_links_of_the_site_lead_somewhere_and_it_loads_nothing_from_elsewhere(site):
     read = {page: Links(page.read_text()) for page in pages(site)}
     for page, links in read.items():
