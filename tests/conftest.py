@@ -40,6 +40,7 @@ shapes.install()
 context_of = cache(lambda thread, make=mlir.make_ir_context: make())
 mlir.make_ir_context = lambda: context_of(threading.get_ident())
 
+import browser  # noqa: E402
 import shared_runs  # noqa: E402
 
 import mdpnewton  # noqa: E402, F401
@@ -79,3 +80,16 @@ def shared_run(tmp_path_factory):
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
     return shared_runs.SharedRuns(base / "shared-runs")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser, started once in each process that tests."""
+    missing = "no browser is installed: `make setup-browser` installs Chromium"
+    if browser.program() is None:
+        if browser.required():
+            pytest.fail(missing)
+        pytest.skip(missing)
+    started = browser.Browser()
+    yield started
+    started.close()

@@ -17,7 +17,6 @@ from mdpnewton.cli.watch import page_server
 from mdpnewton.files.lock import locked
 from mdpnewton.files.sessions import begin_session, end_session
 
-MISSING = "no browser is installed: `make setup-browser` installs Chromium"
 # Pixels of a canvas that are neither empty nor the colour of the first one.
 DRAWN = """(canvas) => {
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -27,17 +26,6 @@ DRAWN = """(canvas) => {
   }
   return colors.size;
 }"""
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if browser.program() is None:
-        if browser.required():
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
-    started = browser.Browser()
-    yield started
-    started.close()
 
 
 @pytest.fixture
