@@ -153,10 +153,10 @@ def search(
             state has as "evaluator", and all other arguments must be those of the first time.
 
     Returns:
-        The last parameters, the best ones and the history. An interrupt (Ctrl-C) ends the search with what it has;
-        a step to a point where the policy, its simulation or its evaluation is not finite is
-        rejected, and so is one to a point where a linear solve fails. If no direction can be found
-        because a solve fails, the search ends with the status "failed".
+        The last parameters, the best ones and the history. An interrupt (Ctrl-C) ends the search
+        with what it has; a step to a point where the policy, its simulation or its evaluation is
+        not finite is rejected, and so is one to a point where a linear solve fails. If no direction
+        can be found because a solve fails, the search ends with the status "failed".
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")

@@ -288,7 +288,8 @@ def test_a_search_says_that_it_went_downhill_and_that_systems_were_indefinite():
     found = mn.search(evaluator, POLICY, START, advised, mn.Constant(0.5), iterations=3)
     assert found.objective > found.history[0].objective
     assert found.remarks == ()
-    assert found.best is found.w and found.best_objective == found.objective
+    assert found.best is found.w
+    assert found.best_objective == found.objective
 
 
 class ThereAndBack(mn.Constant):
@@ -307,7 +308,8 @@ def test_the_best_of_all_points_is_kept_beside_the_last_one():
     assert int(np.argmax(objectives)) == 3
     assert np.array_equal(found.best, found.trace[int(np.argmax(objectives))])
     assert found.best_objective == pytest.approx(max(objectives), rel=1e-12)
-    assert np.array_equal(found.w, found.trace[-1]) and found.objective < found.best_objective
+    assert np.array_equal(found.w, found.trace[-1])
+    assert found.objective < found.best_objective
 
 
 def test_the_best_point_is_of_the_last_stage_only():

@@ -43,7 +43,7 @@ def draw_terms(analysis: Analysis) -> Figure:
             axis.set_ylabel("parameter")
         if axis.get_subplotspec().is_last_row():
             axis.set_xlabel("parameter")
-        if name in ("H12", "A2", "fisher"):
+        if name in ("H2", "A2", "fisher"):
             figure.colorbar(image, ax=axis, shrink=0.8)
     figure.suptitle(
         "Terms of the policy Hessian by their parameters: one colour scale, Fisher has its own"
