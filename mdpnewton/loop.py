@@ -53,6 +53,10 @@ class SearchResult:
         w: The parameters, always finite.
         objective: Objective U at `w`.
         gradient_norm: Norm of the gradient at `w`.
+        best: The parameters of highest objective among those that were visited, the last included.
+        best_objective: Objective at `best` as it was found, an estimate if it is estimated from
+            samples; the best of many estimates is better than it is. Only points of the last
+            stage are compared.
         status: Why the search stopped.
         history: One record per iteration.
         trace: The parameters at every iteration, including the last, if `keep_trace` was set.
@@ -63,6 +67,8 @@ class SearchResult:
     w: PyTree
     objective: float
     gradient_norm: float
+    best: PyTree
+    best_objective: float
     status: Status
     history: tuple[Record, ...]
     trace: tuple[PyTree, ...] = ()
@@ -75,11 +81,12 @@ class SearchResult:
         An objective that is estimated from samples may fall by chance.
         """
         found = []
-        best = max(self.history, key=lambda one: one.objective, default=None)
-        if best is not None and self.objective < best.objective:
+        if self.objective < self.best_objective:
+            when = [one.iteration for one in self.history if one.objective == self.best_objective]
             found.append(
-                f"it ended at {self.objective:.6g}, below the {best.objective:.6g} of iteration "
-                f"{best.iteration}; take shorter steps, or a rule that undoes them (`KeepIfBetter`)"
+                f"it ended at {self.objective:.6g}, below the {self.best_objective:.6g} of "
+                f"iteration {when[0]}, whose parameters are `best`; take shorter steps, or a rule "
+                f"that undoes them (`KeepIfBetter`)"
             )
         count = sum(one.report.negative_curvature for one in self.history)
         if count:
@@ -146,10 +153,10 @@ def search(
             state has as "evaluator", and all other arguments must be those of the first time.
 
     Returns:
-        The last parameters and the history. An interrupt (Ctrl-C) ends the search with what it has;
-        a step to a point where the policy, its simulation or its evaluation is not finite is
-        rejected, and so is one to a point where a linear solve fails. If no direction can be found
-        because a solve fails, the search ends with the status "failed".
+        The last parameters, the best ones and the history. An interrupt (Ctrl-C) ends the search
+        with what it has; a step to a point where the policy, its simulation or its evaluation is
+        not finite is rejected, and so is one to a point where a linear solve fails. If no direction
+        can be found because a solve fails, the search ends with the status "failed".
     """
     method, step = method_named(method), Constant() if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
@@ -168,8 +175,10 @@ def search(
     trace, failure = [w], ""
     status: Status = "iterations"
     best, since_best, before = -np.inf, 0, np.nan
+    top = (-np.inf, w)  # the best point of this stage, and its objective
     if resume is not None:
         history, trace, (best, since_best, before) = _resumed(resume, w)
+        top = _best_of(trace, history, best, keep_trace)
         w, first, previous = trace[-1], history[-1].iteration + 1, history[-1].step
         made = _fold(key, first) if previous.accepted else _fold(_fold(key, first), 1)
         evaluation = evaluator.again(made, policy, w)
@@ -183,7 +192,7 @@ def search(
 
     def state() -> State:
         return {
-            "trace": [arrays_of(point) for point in (trace if keep_trace else [w])],
+            "trace": [arrays_of(point) for point in (trace if keep_trace else [top[1], w])],
             "history": [fields_of(record) for record in history],
             "numbers": [best, since_best, before],
             "evaluator": evaluator.state(),
@@ -209,9 +218,11 @@ def search(
             improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
             since_best = 0 if improved else since_best + 1
             best = max(best, evaluation.objective)
+            top = max(top, (evaluation.objective, w), key=lambda one: one[0])
             previous, before = decided, evaluation.objective
             if next_evaluation.stage != evaluation.stage:
                 best, before = -np.inf, np.nan  # of another problem
+                top = (-np.inf, moved)
             w, evaluation = moved, next_evaluation
             history.append(record)
             trace += [w] if keep_trace else []
@@ -231,7 +242,9 @@ def search(
     if status == "iterations" and _converged(norm, gradient_tolerance, evaluation):
         status = "converged"
     kept = tuple(trace) if keep_trace else ()
-    return SearchResult(w, evaluation.objective, norm, status, tuple(history), kept, failure)
+    objective = evaluation.objective
+    highest, best_w = top if top[0] > objective else (objective, w)
+    return SearchResult(w, objective, norm, best_w, highest, status, tuple(history), kept, failure)
 
 
 def _resumed(state: State, w: PyTree) -> tuple[list[Record], list[PyTree], tuple[Any, ...]]:
@@ -243,6 +256,16 @@ def _resumed(state: State, w: PyTree) -> tuple[list[Record], list[PyTree], tuple
         refuse("search", "resume", "needs the state of a search that has made an iteration")
     best, since_best, before = reals(call, "numbers", numbers, 3)
     return records, trace, (best, int(since_best), before)
+
+
+def _best_of(
+    trace: list[PyTree], history: list[Record], best: float, kept: bool
+) -> tuple[float, PyTree]:
+    """The best point that a state knows; without a trace it is saved before the last one."""
+    if not kept:
+        return (best, trace[0]) if len(trace) > 1 else (-np.inf, trace[-1])
+    found = [w for w, one in zip(trace, history, strict=False) if one.objective == best]
+    return (best, found[0]) if found else (-np.inf, trace[-1])
 
 
 def _transact(

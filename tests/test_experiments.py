@@ -1,6 +1,7 @@
 """Every experiment at quick scale: files, JSON, and what the paper says of it."""
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -146,8 +147,9 @@ def test_ctrl_c_keeps_the_searches_of_fsc_that_are_done(tmp_path, monkeypatch, c
     more = ["--set", "problems=cheese,load_unload", "--set", "iterations=20"]
     command = ["run", "fsc", "--out", str(tmp_path), *more]
     assert main(command) == 130
-    said = "interrupted: 7 of 12 jobs are done; the same command goes on\n"
-    assert capsys.readouterr().err == f"mdpnewton: {said}"
+    said = "interrupted: 7 of 12 jobs are done; the same command goes on"
+    again = shlex.join(["mdpnewton", *command])
+    assert capsys.readouterr().err == f"mdpnewton: {said}: {again}\n"
     assert not (tmp_path / "results.json").exists()
     assert main(command) == 0
     assert len(calls) == 14 + 2 * 4  # a search is two calls; six were done, and no one twice
@@ -167,10 +169,11 @@ def test_ctrl_c_in_the_middle_of_a_search_ends_the_run(name, tmp_path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys.modules["mdpnewton.loop"], "direction", interrupted)
-    assert main(["run", name, "--out", str(tmp_path)]) == 130
+    assert main(["run", name, "--restart", "--out", str(tmp_path)]) == 130
     count = {"invariance": 10, "demo": 9}[name]
-    said = f"interrupted: 0 of {count} jobs are done; the same command goes on\n"
-    assert capsys.readouterr().err == f"mdpnewton: {said}"
+    said = f"interrupted: 0 of {count} jobs are done; the same command goes on"
+    again = f"mdpnewton run {name} --out {tmp_path}\n"  # `--restart` would begin anew
+    assert capsys.readouterr().err == f"mdpnewton: {said}: {again}"
     assert not (tmp_path / "results.json").exists()
 
 
@@ -203,3 +206,20 @@ def test_tetris_reads_diagonals_where_they_are_enough_and_finds_the_same(monkeyp
     monkeypatch.setattr(tetris, "reads_diagonals", lambda method: False)
     found.append(results_of(tetris.work(config, 4)))
     assert found[0] == found[1]
+
+
+def test_every_trace_of_invariance_is_in_the_frame(shared_run):
+    from mdpnewton.experiments import invariance
+
+    results = load(shared_run("invariance"))
+    figure = invariance.draw(results, invariance.Config())["invariance"]
+    for axis in figure.axes:
+        (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+        for line in axis.lines:
+            x, y = line.get_data()
+            assert left < min(x)
+            assert max(x) < right
+            assert low < min(y)
+            assert max(y) < high
+    widths = {line.get_linewidth() for line in figure.axes[0].lines}
+    assert len(widths) == 2  # methods that coincide are told apart

@@ -410,3 +410,32 @@ def test_figures_at_quick_scale_say_so_and_iterations_have_no_halves():
         figure.canvas.draw()
     assert figure.get_supxlabel() == "too short"
     assert all(float(tick).is_integer() for tick in axis.get_xticks())
+
+
+def test_a_legend_has_a_pane_so_that_curves_leave_it_readable():
+    from mdpnewton.report.figures import figure_style, new_figure
+
+    with figure_style():
+        _, axis = new_figure()
+        axis.plot([0, 1], [0, 1], label="a method")
+        legend = axis.legend()
+    assert legend.get_frame_on()
+    assert legend.get_frame().get_alpha() > 0.8
+
+
+def test_the_picture_of_an_analysis_has_every_term_and_labels():
+    from problems import gibbs, random_mdp
+
+    import mdpnewton as mn
+    from mdpnewton.report.analysis import analysis_table
+    from mdpnewton.report.matrices import draw_terms
+
+    mdp = random_mdp(1)
+    policy, _, w = gibbs(1, mdp)
+    analysis = mn.analyze(mdp, policy, w)
+    axes = [axis for axis in draw_terms(analysis).axes if axis.get_title()]
+    shown = [axis.get_title().splitlines()[0].replace("+H12'", "") for axis in axes]
+    assert sorted(shown) == sorted(analysis.terms)
+    assert {axis.get_ylabel() for axis in axes[::3]} == {"parameter"}
+    assert {axis.get_xlabel() for axis in axes[-3:]} == {"parameter"}
+    assert "--optimize" in str(analysis_table(analysis).renderables[-1])

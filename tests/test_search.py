@@ -280,9 +280,54 @@ def test_a_search_says_that_it_went_downhill_and_that_systems_were_indefinite():
     assert found.objective < found.history[0].objective
     downhill, indefinite = found.remarks
     assert downhill.startswith(f"it ended at {found.objective:.6g}, below the ")
-    assert "of iteration 0; take shorter steps" in downhill
+    assert "of iteration 0, whose parameters are `best`; take shorter steps" in downhill
+    assert found.best_objective == found.history[0].objective
+    assert np.array_equal(found.best, START)
     assert indefinite.startswith("3 of 3 linear systems were indefinite; for the second")
     advised = mn.Precondition("V2", fisher_damping=mn.TightOffset())
     found = mn.search(evaluator, POLICY, START, advised, mn.Constant(0.5), iterations=3)
     assert found.objective > found.history[0].objective
     assert found.remarks == ()
+    assert found.best is found.w
+    assert found.best_objective == found.objective
+
+
+class ThereAndBack(mn.Constant):
+    """Goes uphill for three steps and downhill after that."""
+
+    def choose(self, line, iteration):
+        return replace(super().choose(line, iteration), size=0.1 if iteration < 3 else -0.2)
+
+
+WANDER = (EVALUATOR, POLICY, START, "steepest", ThereAndBack())
+
+
+def test_the_best_of_all_points_is_kept_beside_the_last_one():
+    found = mn.search(*WANDER, iterations=9, keep_trace=True)
+    objectives = [EVALUATOR.objective(None, POLICY, w) for w in found.trace]
+    assert int(np.argmax(objectives)) == 3
+    assert np.array_equal(found.best, found.trace[int(np.argmax(objectives))])
+    assert found.best_objective == pytest.approx(max(objectives), rel=1e-12)
+    assert np.array_equal(found.w, found.trace[-1])
+    assert found.objective < found.best_objective
+
+
+def test_the_best_point_is_of_the_last_stage_only():
+    found = mn.search(Staged(4), POLICY, START, iterations=9, keep_trace=True)
+    assert found.best_objective == found.objective < found.history[0].objective
+    assert found.remarks == ()
+
+
+@pytest.mark.parametrize("keep_trace", [False, True])
+def test_the_best_point_survives_a_stop(keep_trace):
+    states = []
+    options = {"iterations": 9, "keep_trace": keep_trace}
+    whole = mn.search(*WANDER, checkpoint=lambda state: states.append(state()), **options)
+    assert whole.best_objective > whole.objective
+    for state in states[:-1]:
+        again = mn.search(*WANDER, resume=state, **options)
+        assert np.array_equal(again.best, whole.best)
+        assert again.best_objective == whole.best_objective
+    older = states[-2] | {"trace": states[-2]["trace"][-1:]}  # as it was before best points
+    again = mn.search(*WANDER, resume=older, iterations=9)
+    assert np.array_equal(again.w, whole.w)

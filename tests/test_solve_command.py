@@ -7,9 +7,11 @@ import pytest
 
 import mdpnewton as mn
 from mdpnewton.cli import main
-from mdpnewton.files.controllers import load_controller
+from mdpnewton.files.controllers import load_controller, save_controller
 from mdpnewton.files.pomdp import load_pomdp, shipped
 from mdpnewton.models.pomdp import optimal_value
+from mdpnewton.policies.controller import Tables
+from mdpnewton.report.controllers import RADIUS, draw_controller
 
 QUICK = ["--nodes", "2", "--restarts", "3", "--iterations", "20"]
 
@@ -36,6 +38,45 @@ def test_the_saved_controller_is_worth_what_was_said(solved):
     assert evaluator.objective(None, policy, w) == pytest.approx(about["value"], rel=1e-12)
     rows = about["probabilities"]["transition (node, observation, next node)"]
     np.testing.assert_allclose(np.sum(rows, axis=2), 1)
+
+
+def test_no_saved_probability_is_a_trace_of_nothing(tmp_path):
+    pomdp, policy = load_pomdp("load_unload"), mn.FiniteStateController(2, 4, 2)
+    w = policy.initial_parameters()
+    w = w | {"transition": w["transition"].at[..., 0].set(200.0)}
+    save_controller(tmp_path / "controller.json", pomdp, policy, w, {})
+    _, loaded, about = load_controller(tmp_path / "controller.json")
+    rows = np.array(about["probabilities"]["transition (node, observation, next node)"])
+    assert set(rows.ravel().tolist()) == {0.0, 1.0}
+    np.testing.assert_array_equal(loaded["transition"], w["transition"])
+
+
+def test_the_graph_says_every_observation_and_every_probability():
+    transition = np.zeros((2, 3, 2))
+    transition[0], transition[1] = [0.75, 0.25], [0.0, 1.0]
+    action = np.zeros((2, 3, 2))
+    action[0], action[1] = [0.6, 0.4], [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    tables = Tables(np.tile([1.0, 0.0], (3, 1)), transition, action)
+    used = Tables(np.array([0.0, 0.0, 1.0]), np.ones((2, 3)), action)
+    figure = draw_controller(tables, used, ["stay", "go"], ["red", "green", "blue"], "test")
+    (axis,) = figure.axes
+    said = [one.get_text().replace("\u00a0", " ") for one in axis.texts if one.get_text()]
+    start = "start\nblue: stay 60 % or go 40 %"
+    assert sorted(said) == sorted(
+        [
+            *("0", "1", start, "any (75 %): stay 60 % or go 40 %"),
+            "red, green (25 %): stay\nblue (25 %): go",
+            "red, green: stay\nblue: go",
+        ]
+    )
+    loop = next(one for one in axis.texts if one.get_text().startswith("red, green: stay"))
+    assert np.linalg.norm(np.array(loop.get_position()) - [0.0, -1.0]) < 0.4  # beside its node
+    arrows = [(np.array(one.xy), np.array(one.xyann)) for one in axis.texts if hasattr(one, "xy")]
+    loops = [ends for ends in arrows if np.linalg.norm(ends[0] - ends[1]) < 0.2]
+    assert len(loops) == 2
+    for ends in loops:  # both ends on the rim of the node
+        for end in ends:
+            assert min(np.linalg.norm(end - [0, y]) for y in (1, -1)) == pytest.approx(RADIUS)
 
 
 def test_json_prints_the_results_and_nothing_else(solved, tmp_path, capsys):
@@ -76,7 +117,8 @@ def test_ctrl_c_keeps_the_starts_that_are_done(tmp_path, monkeypatch, capsys):
     command = ["solve", "tiger", *QUICK, "--restarts", "7", "--out", str(tmp_path)]
     assert main(command) == 130
     err = capsys.readouterr().err
-    assert err == "mdpnewton: interrupted: 1 of 2 jobs are done; the same command goes on\n"
+    said = "mdpnewton: interrupted: 1 of 2 jobs are done; the same command goes on: mdpnewton solve"
+    assert err.startswith(said)
     assert main(command) == 0
     assert len(calls) == 3  # the first job was not done again
 

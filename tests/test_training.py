@@ -252,7 +252,9 @@ def test_ctrl_c_keeps_the_policy_so_far(tmp_path, capsys, monkeypatch):
     status, shown = run(
         capsys, "train", "user/Walk-v0", "--policy", "linear", "--out", tmp_path, "--json"
     )
-    assert (status, shown.err) == (130, "mdpnewton: interrupted\n")
+    again = f"mdpnewton train user/Walk-v0 --policy linear --out {tmp_path} --json"
+    said = f"mdpnewton: interrupted: the same command goes on: {again}\n"
+    assert (status, shown.err) == (130, said)
     assert len(json.loads(shown.out)["return"]["x"]) == 2
     assert (tmp_path / "results.json").read_text() == shown.out
     assert (tmp_path / "learning-curve.png").exists()

@@ -118,14 +118,21 @@ def follow(
     folder = out or RUNS / folder_name(command.folder, options)
     plan = command.plan(options, folder)
     writes = plan.writes and bool(command.folder) and not (command.lean and json and out is None)
-    if writes:
-        outcome, pictures = carry_out(plan, folder, words or command.name, quiet=json)
-        writes = outcome.complete
-    else:
-        outcome, pictures = _run(plan, quiet=json), []
-    _show(plan, outcome, pictures, folder if writes else None, json=json)
-    if outcome.interrupted:
-        raise KeyboardInterrupt
+    try:
+        if writes:
+            outcome, pictures = carry_out(plan, folder, words or command.name, quiet=json)
+            writes = outcome.complete
+        else:
+            outcome, pictures = _run(plan, quiet=json), []
+        _show(plan, outcome, pictures, folder if writes else None, json=json)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+    except KeyboardInterrupt as interrupt:
+        if not (plan.resumes and words):
+            raise
+        said = interrupt.args or ("the same command goes on",)
+        again = words.replace(" --restart", "")  # which would begin anew
+        raise KeyboardInterrupt(*said, again) from None
 
 
 def carry_out(plan: Plan, folder: Path, words: str, *, quiet: bool) -> tuple[Outcome, list[Path]]:

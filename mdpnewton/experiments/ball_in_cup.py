@@ -277,7 +277,7 @@ def table(results: dict[str, Any]) -> Table:
         "method",
         "caught",
         "95 %",
-        "also at\n1 ms",
+        "again with\n1 ms steps",
         "p",
         "reward",
         "CPU s",

@@ -181,7 +181,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.set_ylabel("value")
     for axis in axes.flat[len(problems) :]:
         axis.axis("off")
-    axes.flat[0].legend()
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return {"fsc": figure}
 
 
@@ -190,10 +190,10 @@ def table(results: dict[str, Any]) -> Table:
     shown = new_table(
         "To 95 % of the best value: median (quartiles) over starts",
         "",
-        "reached",
+        "starts that\nreach it",
         "iterations",
         "CPU ms per start",
-        "best",
+        "best\nvalue",
     )
     for name, problem in results["problems"].items():
         shown.add_section()

@@ -127,15 +127,17 @@ def _found(config: Config, policy: Policy, start: Any, method: str) -> SearchRes
 def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The traces in both spaces, mapped back, as in Figure 3."""
     figure, axes = new_figure(1, 2, sharey=True)
-    spread = np.concatenate([np.array(t) for t in results["traces"]["original"].values()])
+    traces = [np.array(one) for kind in results["traces"].values() for one in kind.values()]
+    spread = np.concatenate(traces)
     low, high = spread.min(axis=0), spread.max(axis=0)
-    margin = 0.25 * (high - low)
+    margin = 0.06 * (high - low)
     for axis, kind in zip(axes, KINDS, strict=True):
         for method in STEPS:
             first = np.array(results["traces"]["original"][method])
             second = np.array(results["traces"][kind][method])
-            size = 9 if method.startswith("diagonal") else 5  # they cover the full methods
-            style: dict[str, Any] = {"color": look(method).color, "lw": 0.8}
+            # Where methods coincide, the diagonal ones are thin lines with large squares on top.
+            size, width = (9, 0.8) if method.startswith("diagonal") else (5, 3.0)
+            style: dict[str, Any] = {"color": look(method).color, "lw": width, "mew": 1.0}
             axis.plot(*first.T, "-s", mfc="none", ms=size, label=look(method).label, **style)
             axis.plot(*second.T, ":*", ms=0.7 * size, **style)
         axis.set_xlim(low[0] - margin[0], high[0] + margin[0])
@@ -143,7 +145,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.set_title({"rescaled": "diagonal rescaling", "linear": "general linear map"}[kind])
         axis.set_xlabel("$w_1$, self-loop of state 1")
     axes[0].set_ylabel("$w_2$, self-loop of state 2")
-    axes[0].legend(loc="lower left")
+    axes[0].legend()
     figure.suptitle("Squares: original parameters. Stars: mapped parameters, mapped back.")
     return {"invariance": figure}
 

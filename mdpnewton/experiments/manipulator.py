@@ -245,7 +245,11 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[1].set_xlabel("seconds of processor time")
     axes[0].set_ylabel("share of the best reward")
     for axis in axes:
-        axis.set_xscale("symlog", linthresh=10 if axis is axes[0] else 0.1)
+        first = 10 if axis is axes[0] else 0.1  # below it the scale is linear
+        if axis.get_xlim()[1] > 5 * first:
+            axis.set_xscale("symlog", linthresh=first)
+            axis.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
+            axis.xaxis.set_major_formatter("{x:g}")
         axis.set_ylim(-0.02, 1.02)
         axis.set_xlim(left=0)
     axes[0].legend(loc="upper left")
@@ -260,11 +264,11 @@ def table(results: dict[str, Any]) -> Table:
         "Manipulator: share of the best reward; iterations to 90 % and 95 % of it (medians) "
         "and to the stop (mean)",
         "method",
-        "final",
-        "to 90 %",
-        "to 95 %",
-        "stop",
-        "diverged",
+        "final\nshare",
+        "iterations\nto 90 %",
+        "iterations\nto 95 %",
+        "iterations\nto the stop",
+        "runs that\ndiverged",
     )
     shown.columns[0].min_width = 16
     for name, found in results["methods"].items():

@@ -140,8 +140,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
         axis.xaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
-        axis.set_ylim(0, 65)
-        axis.legend(loc="lower right")
+        axis.set_ylim(-2, 65)  # a line at 0 is seen
+        axis.legend()
     axes[0].set_ylabel("return over 80 steps")
     return {"navigation": figure}
 

@@ -14,6 +14,7 @@ from mdpnewton.policies import FiniteStateController
 from mdpnewton.version import __version__
 
 FORMAT = 1
+NEVER = 1e-12  # smaller probabilities are written as 0; the logits keep them
 BLANK = "(none)"  # stands for the missing observation before the first action
 
 
@@ -36,13 +37,19 @@ def save_controller(
         "actions": list(pomdp.labels("actions")),
         "observations": observation_labels(pomdp, policy),
         "probabilities": {
-            "initial (observation, node)": np.asarray(tables.initial).tolist(),
-            "transition (node, observation, next node)": np.asarray(tables.transition).tolist(),
-            "action (node, observation, action)": np.asarray(tables.action).tolist(),
+            "initial (observation, node)": _readable(tables.initial),
+            "transition (node, observation, next node)": _readable(tables.transition),
+            "action (node, observation, action)": _readable(tables.action),
         },
         "logits": {name: np.asarray(leaf).tolist() for name, leaf in w.items()},
     }
     write_whole(path, to_json(content).encode())
+
+
+def _readable(table: Any) -> Any:
+    """Probabilities as lists; those below 1e-12 are 0, as nobody will ever see them happen."""
+    probabilities = np.asarray(table)
+    return np.where(probabilities < NEVER, 0.0, probabilities).tolist()
 
 
 def load_controller(path: Path) -> tuple[FiniteStateController, PyTree, dict[str, Any]]:

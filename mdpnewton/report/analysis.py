@@ -128,5 +128,8 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
     if len(analysis.gradient) > MOST:
         lines.append(f"more than {MOST:,} parameters: results.json has no matrices")
     if not analysis.stationary:
-        lines.append("w is not stationary: no convergence rates (Theorems 9, 10, 12)")
+        lines.append(
+            "w is not stationary: no convergence rates (Theorems 9, 10, 12); "
+            "`mdpnewton analyze MODEL --optimize` goes to a stationary point first"
+        )
     return lines

@@ -24,7 +24,8 @@ STYLE: dict[Any, Any] = {
     "font.size": 10,
     "figure.titlesize": 10,
     "legend.fontsize": 8,
-    "legend.frameon": False,
+    "legend.edgecolor": "none",  # a pane, so that curves below a legend leave it readable
+    "legend.framealpha": 0.85,
     "svg.hashsalt": "mdpnewton",  # the same picture gives the same file
 }
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdpnewton.analysis.finite import Analysis
+from mdpnewton.checks import required
 from mdpnewton.report.figures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "fisher")
+SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher")
 
 
 def draw_terms(analysis: Analysis) -> Figure:
@@ -21,8 +22,9 @@ def draw_terms(analysis: Analysis) -> Figure:
     All share one colour scale, so that small terms look small. The Fisher matrix has other units
     and its own scale.
     """
-    figure, axes = new_figure(2, 4)
-    figure.set_size_inches(10, 5.4)
+    whole = required("matplotlib.ticker", "a figure").MaxNLocator
+    figure, axes = new_figure(3, 3)
+    figure.set_size_inches(8.6, 8.4)
     spectra = analysis.spectra
     matrices = {name: analysis.terms[name] for name in SHOWN}
     matrices["H12"] = matrices["H12"] + matrices["H12"].T
@@ -33,10 +35,17 @@ def draw_terms(analysis: Analysis) -> Figure:
         image = axis.imshow(matrix, cmap="RdBu", vmin=-scale, vmax=scale)
         axis.set_title(f"{label}\n{spectra[label].definiteness}", fontsize=9)
         axis.grid(False)
-        axis.set_xticks([])
-        axis.set_yticks([])
+        for side in (axis.xaxis, axis.yaxis):
+            side.set_major_locator(whole(integer=True, nbins=5))
+        axis.tick_params(labelsize=7, length=2)
         axis.spines[:].set_visible(False)
-        if name in ("H12", "fisher"):
+        if axis.get_subplotspec().is_first_col():
+            axis.set_ylabel("parameter")
+        if axis.get_subplotspec().is_last_row():
+            axis.set_xlabel("parameter")
+        if name in ("H2", "A2", "fisher"):
             figure.colorbar(image, ax=axis, shrink=0.8)
-    figure.suptitle("Terms of the policy Hessian, one colour scale; Fisher has its own")
+    figure.suptitle(
+        "Terms of the policy Hessian by their parameters: one colour scale, Fisher has its own"
+    )
     return figure

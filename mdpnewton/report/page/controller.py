@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from mdpnewton.report.controllers import LIKELY, SEEN, decided
 from mdpnewton.report.page.parts import Part, known, listed, mapping, real, section, table, text
 
-SEEN = 1e-3  # edges with a smaller share of all transitions are left out
-LIKELY = 0.05  # choices that are less probable are left out
 NODES = 24  # more cannot be read in a picture
 NOTE = (
     "Thicker edges are taken more often. Choose a node or an edge to read all of it; where many "
@@ -76,7 +75,7 @@ def _graph(saved: Mapping[str, Any]) -> list[Part]:
             for o, name in enumerate(seen):
                 share = float(flow[a, o, b] / total)
                 if share > SEEN and transition[a, o, b] > LIKELY:
-                    done = _decided(action[b, o], actions)
+                    done = decided(action[b, o], actions)
                     moved = float(transition[a, o, b])
                     lines.append({"seen": name, "done": done, "move": round(moved, 3)})
                     rows.append([str(a), name, str(b), f"{moved:.3f}", done, f"{share:.3f}"])
@@ -87,7 +86,7 @@ def _graph(saved: Mapping[str, Any]) -> list[Part]:
         {
             "node": int(n),
             "lines": [
-                {"seen": seen[o], "done": _decided(action[n, o], actions), "move": 1.0}
+                {"seen": seen[o], "done": decided(action[n, o], actions), "move": 1.0}
                 for o in range(len(seen))
                 if begins[o, n] > SEEN * total and initial[o, n] > LIKELY
             ],
@@ -105,12 +104,3 @@ def _graph(saved: Mapping[str, Any]) -> list[Part]:
     }
     head = ["node", "observed", "next node", "probability", "action", "share of all moves"]
     return [graph, table("The controller in words", head, rows)]
-
-
-def _decided(probabilities: np.ndarray, actions: list[str]) -> str:
-    """The actions that are likely, with their probability unless it is one."""
-    order = [n for n in np.argsort(-probabilities) if probabilities[n] > LIKELY]
-    return " or ".join(
-        actions[n] if probabilities[n] > 0.995 else f"{actions[n]} {100 * probabilities[n]:.0f} %"
-        for n in order
-    )
