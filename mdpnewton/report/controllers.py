@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mdpnewton.checks import required
-from mdpnewton.policies.controller import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from mdpnewton.policies.controller import Tables
 
 SEEN = 1e-3  # edges with a smaller share of all transitions are left out
 LIKELY = 0.05  # choices that are less probable are left out
