@@ -192,7 +192,7 @@ STUDIES = {
         tuple(Entry(learner, 5) for learner in (PRESET, LINEAR, MLP, PPO)),
     ),
     "unseen": Study(
-        "small tasks that were written after the preset had been frozen",
+        "small tasks on which nothing was chosen",
         small(
             "unseen_tasks",
             Ball=10_000,

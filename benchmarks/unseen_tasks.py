@@ -1,6 +1,6 @@
-"""Eight small environments that were written after the preset of training had been frozen.
+"""Eight small environments on which nothing was chosen and nothing has been run yet.
 
-Nothing was chosen on them. They differ from those of choosing_tasks.py in what moves and in what
+They differ from those of choosing_tasks.py in what moves and in what
 pays: a ball on a beam, a reservoir, heated rooms, a docking ship, a shaken pendulum, an arm,
 traffic lights, a toss. The ids are `unseen_tasks:Ball-v0` and so on, see `TASKS`.
 """
