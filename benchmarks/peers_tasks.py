@@ -120,7 +120,7 @@ LEARNERS = (PRESET, LINEAR, MLP, NATURAL, PPO, TRPO, SAC, *CHANGED)
 # Scores of PPO after a million transitions: rl-baselines3-zoo, benchmark.md (one run, version 3 of
 # the environments), and for the last two, which are not listed there, Tianshou (10 runs).
 MUJOCO = tuple(
-    Task(f"{name}-v5", 100_000, reference=reference, clock=5_000)
+    Task(f"{name}-v5", 100_000, reference=reference, clock=10_000)
     for name, reference in {
         "HalfCheetah": 5819.0,
         "Hopper": 2410.0,
