@@ -36,7 +36,8 @@ class Judge:
         self.tick, self.discount, self.due = clock, discount, 0
         self.x: list[int] = []
         self.scores: list[float] = []
-        self.cpu = time.process_time()
+        self.seconds: list[float] = []  # of this process at each score, without judging
+        self.judging, self.began = 0.0, time.process_time()
 
     def see(self, transitions: int, act: Act, *, last: bool = False) -> None:
         """Score the policy if a tick has passed since the last one; `last` scores it anyway."""
@@ -44,11 +45,12 @@ class Judge:
             return
         began = time.process_time()
         if transitions in self.x[-1:]:
-            self.x.pop(), self.scores.pop()
+            self.x.pop(), self.scores.pop(), self.seconds.pop()
         self.x.append(transitions)
+        self.seconds.append(began - self.began - self.judging)
         self.scores.append(self.score(act))
         self.due = (transitions // self.tick + 1) * self.tick
-        self.cpu += time.process_time() - began  # judging is not learning
+        self.judging += time.process_time() - began
 
     def score(self, act: Act) -> float:
         """The mean return of the evaluation episodes, which run side by side."""
@@ -69,8 +71,9 @@ class Judge:
         return float(returns.mean())
 
     def found(self) -> dict[str, Any]:
-        """The curve, and the seconds of a core that learning took."""
-        return {"x": self.x, "score": self.scores, "cpu": time.process_time() - self.cpu}
+        """The curve, and the seconds of a core that learning took until each point of it."""
+        curve = {"x": self.x, "score": self.scores, "seconds": self.seconds}
+        return curve | {"cpu": time.process_time() - self.began - self.judging}
 
 
 def ours(
@@ -80,10 +83,12 @@ def ours(
     kind: str = "rbf",
     method: str | None = None,
     preset: dict[str, Any] | None = None,
+    at_tick: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """The curve of `train` with its preset, the same for all environments.
 
-    Some numbers of the `preset` may be given, to see what they bring.
+    Some numbers of the `preset` may be given, to see what they bring. `at_tick` is called before
+    each score.
 
     A score is that of the policy that would be played if training ended then; in the end, of the
     one that was chosen.

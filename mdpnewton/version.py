@@ -2,4 +2,4 @@
 
 __version__ = "0.1.0"
 # raised when the same job gives other numbers: finished jobs of older runs no longer fit
-RESULTS = 7
+RESULTS = 8
