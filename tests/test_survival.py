@@ -71,7 +71,7 @@ def test_a_search_goes_on_bit_for_bit_from_any_iteration(name, tmp_path):
         again, evaluator = searched(name, 6, resume=state, keep_trace=True)
         same(again.trace, whole.trace)
         assert repr(again.history) == repr(whole.history)
-        assert repr((again.objective, again.status)) == repr((whole.objective, whole.status))
+        assert repr((again.objectives, again.status)) == repr((whole.objectives, whole.status))
         same(evaluator.state(), first.state())
 
 
@@ -87,6 +87,7 @@ def test_an_exact_search_goes_on_with_its_patience_and_line_search():
         again = mn.search(evaluator, policy, w, resume=state, **options)
         assert repr(again.history) == repr(whole.history)
         np.testing.assert_array_equal(again.w, whole.w)
+        np.testing.assert_array_equal(again.last, whole.last)
         assert again.status == whole.status
 
 

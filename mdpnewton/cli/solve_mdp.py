@@ -117,8 +117,7 @@ def _drawn(found: Any, optimum: float, options: Any) -> dict[str, Any]:
 
     figure, axes = new_figure(1, 1)
     axis = axes.ravel()[0] if hasattr(axes, "ravel") else axes
-    values = [record.objective for record in found.history] + [found.objective]
-    axis.plot(values, label=options.method.replace("_", " "))
+    axis.plot(found.objectives, label=options.method.replace("_", " "))
     axis.axhline(optimum, ls=":", color="black", label="optimum")
     axis.set_xlabel("iterations")
     axis.set_ylabel("U")

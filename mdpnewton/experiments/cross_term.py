@@ -97,7 +97,7 @@ def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> d
             (
                 np.linalg.norm(A1, 2),
                 np.linalg.norm(H12 + H12.T, 2),
-                np.linalg.norm(np.asarray(w - found.w)),
+                np.linalg.norm(np.asarray(w - found.last)),
                 np.linalg.norm(np.asarray(gradient(policy, w, pairs))),
                 pairs.objective,
             )
@@ -117,7 +117,7 @@ def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> d
         "norm_A1": a1,
         "norm_H12": h12,
         "objective": objective,
-        "optimum": [float(x) for x in np.asarray(found.w)],
+        "optimum": [float(x) for x in np.asarray(found.last)],
         "value_consistent_at_start_and_half_way": consistent,
     }
 

@@ -190,7 +190,7 @@ def gain_run(settings: dict[str, Any], seed: int, method: str, number: int) -> l
         gradient_tolerance=-1.0,
         patience=None,
     ).or_interrupt()
-    return [*(float(one.objective) for one in found.history), float(found.objective)]
+    return found.objectives
 
 
 def practical_run(

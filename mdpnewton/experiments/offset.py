@@ -139,7 +139,7 @@ def _first_and_last(
     found = search(evaluator, policy, w, method, iterations=iterations, patience=None)
     shift = constant / (1 - mdp.discount)
     start = pairs.objective - shift
-    return length, (found.or_interrupt().objective - shift - start) / (best - start)
+    return length, (found.or_interrupt().last_objective - shift - start) / (best - start)
 
 
 def _optimum(mdp: FiniteMDP) -> float:

@@ -159,7 +159,7 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
         checkpoint=kept.keep,
         resume=before,
     ).or_interrupt()
-    w = np.asarray(ended.w)
+    w = np.asarray(ended.last)
     board = {"features": config.features, "height": config.height, "width": config.width}
     again: dict[str, Any] = {
         "games": config.fresh_games,
@@ -170,7 +170,7 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
     gibbs = play(w, policy="gibbs", **again)
     greedy = play(w, policy="greedy", **again)
     return {
-        "curve": [*(float(one.objective) for one in ended.history), float(ended.objective)],
+        "curve": ended.objectives,
         "gibbs": float(gibbs.mean),
         "gibbs_error": float(gibbs.stderr),
         "greedy": float(greedy.mean),

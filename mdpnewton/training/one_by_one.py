@@ -64,10 +64,10 @@ def one_by_one(
         w = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
         rule = Armijo(initial="twice")
         found = search(evaluator, policy, w, method, rule, iterations=iterations, callback=after)
-        way = [*(record.objective for record in found.history), found.objective]
-        curves.append(way + [found.objective] * (iterations + 1 - len(way)))
+        way = found.objectives
+        curves.append(way + way[-1:] * (iterations + 1 - len(way)))
         clocks.append(clock + [clock[-1]] * (iterations + 1 - len(clock)))
-        ends.append(found.w)
+        ends.append(found.last)
         if progress is not None:
             progress(i + 1, count, max(curve[-1] for curve in curves))
         if found.status == "interrupted":
