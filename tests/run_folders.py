@@ -69,6 +69,8 @@ def training(folder, seed=0, gain=0.0, finished=True, method="second_gauss_newto
     episode |= {"rewards": [1.0] * 40, "pole": [n / 10 for n in range(40)]}
     write(folder, config=config)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    times = ({"iteration": n, "seconds": 1.0 + n * n} for n in range(len(rows)))
+    (folder / "times.jsonl").write_text("".join(json.dumps(row) + "\n" for row in times))
     if finished:
         write(folder, results=results, sessions=sessions(), replay={"episode": episode})
     return folder

@@ -137,6 +137,31 @@ def test_tetris_shows_lines_and_a_game(tmp_path):
     assert [one["kind"] for one in parts_of(page)].count("game") == 1
 
 
+def test_tetris_shows_its_iterations_while_it_trains(tmp_path):
+    folder = folder_of("tetris", tmp_path)
+    (folder / "results.json").unlink()
+    assert "there is no iteration yet" in page_of([folder], {})["verdict"]["sentence"]
+    rows = [
+        {
+            "iteration": n,
+            "seconds": n / 2,
+            "height": 4 + n // 3,
+            "lines": 2.0 + n,
+            "accepted": n < 4,
+        }
+        for n in range(5)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = page_of([folder], {})
+    assert page["verdict"]["sentence"] == (
+        "Not finished: 5 iterations so far, the last games had 6.0 lines each on 5 rows."
+    )
+    first = parts_of(page)[0]
+    assert [one["name"] for one in first["curves"]] == ["4 rows", "5 rows"]
+    assert first["curves"][1]["y"] == [5.0, 6.0]
+    assert "1 of 5 steps were taken back." in str(page["sections"])
+
+
 def test_a_training_that_runs_was_killed_or_resumed_says_so(tmp_path):
     folder = run_folders.training(tmp_path / "run", finished=False)
     assert page_of([folder], {})["state"] == ""

@@ -210,6 +210,11 @@ def without_times(folder):
     return found
 
 
+def iterations(folder, name):
+    lines = (Path(folder) / name).read_text().splitlines()
+    return [json.loads(line)["iteration"] for line in lines]
+
+
 WALK = "user_environments:user/Walk-v0"
 COMMANDS = {
     "train": ["train", "cartpole", "--policy=linear", "--iterations=2"],
@@ -251,6 +256,9 @@ def test_a_command_that_dies_after_any_operation_goes_on(name, tmp_path, monkeyp
         if "train" in COMMANDS[name][0]:
             metrics = (Path(folder) / "metrics.jsonl").read_text()
             assert metrics == Path("whole/metrics.jsonl").read_text(), moment
+            assert iterations(folder, "times.jsonl") == [0, 1], moment
+        if "tetris" in COMMANDS[name][0]:
+            assert iterations(folder, "metrics.jsonl") == [0, 1, 2], moment
 
     assert every_death(monkeypatch, run, check, STATES) > 12
     capsys.readouterr()

@@ -36,6 +36,10 @@ def test_a_sweep_has_a_folder_per_seed_with_the_numbers_of_that_seed_and_goes_on
     assert [one["seed"] for one in results["runs"]] == [3, 4]
     (group,) = results["comparison"]["groups"].values()
     assert group["seeds"] == [3, 4]
+    (line,) = (folder / "seed-3" / "times.jsonl").read_text().splitlines()
+    time = json.loads(line)
+    assert time["seconds"] > 0
+    assert group["seconds_to_level"][0] == time["seconds"]  # the level is where its curve begins
     page = (folder / "report.html").read_text()
     assert "2 runs that differ in their seeds" in page
     before = (folder / "seed-3" / "policy.npz").stat().st_mtime_ns

@@ -143,6 +143,7 @@ def _summary(way: dict[str, Any], best: float, config: Config) -> dict[str, Any]
                 name: np.quantile(curves[:, points], q, axis=0).tolist()
                 for name, q in (("low", 0.25), ("median", 0.5), ("high", 0.75))
             },
+            "runs": [[float(f"{value:.6g}") for value in one] for one in curves[:, points]],
         },
     }
 

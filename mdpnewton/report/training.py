@@ -39,6 +39,30 @@ def as_metrics(progress: Any) -> dict[str, Any]:
         "fisher_damping": record.report.fisher_damping,
         "ridge": record.report.ridge,
     }
+    return _finite(numbers)
+
+
+def tetris_metrics(one: Any) -> dict[str, Any]:
+    """One iteration of a training of Tetris weights as JSON; unknown values are null."""
+    return _finite(
+        {
+            "iteration": one.number - 1,
+            "seconds": one.seconds,
+            "height": one.height,
+            "games": one.games,
+            "pieces": one.pieces,
+            "lines": one.lines,
+            "stderr": one.stderr,
+            "accepted": one.kept,
+            "divergence": one.divergence,
+            "residual": one.report.residual,
+            "smallest_curvature": one.report.smallest_curvature,
+            "status": one.report.status,
+        }
+    )
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in numbers.items()

@@ -278,9 +278,9 @@ KINDS: dict[str, Kind] = {
     ),
     "tetris train": (
         _tetris_asked,
-        lambda found: tetris.verdict(found.results),
-        lambda found, shown: tetris.sections(found.results),
-        _none,
+        tetris.verdict,
+        lambda found, shown: tetris.sections(found),
+        tetris.warnings,
     ),
     "": (_other_asked, _other_verdict, _experiment, _none),
 }
