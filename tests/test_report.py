@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -432,20 +433,50 @@ def test_figures_at_quick_scale_say_so_and_iterations_have_no_halves():
         axis.plot([0, 1, 2], [0.0, 1.0, 4.0])
         axis.set_xlabel("iteration")
         with_note({"one": figure}, "too short")
-        figure.canvas.draw()
+        figure.draw_without_rendering()
     assert figure.get_supxlabel() == "too short"
     assert all(float(tick).is_integer() for tick in axis.get_xticks())
 
 
-def test_a_legend_has_a_pane_so_that_curves_leave_it_readable():
-    from mdpnewton.report.figures import figure_style, new_figure
+def test_a_legend_lies_below_all_axes_and_curves_that_coincide_are_told_apart():
+    from mdpnewton.report.figures import figure_style, legend_below, new_figure, with_note
 
     with figure_style():
-        _, axis = new_figure()
-        axis.plot([0, 1], [0, 1], label="a method")
-        legend = axis.legend()
-    assert legend.get_frame_on()
-    assert legend.get_frame().get_alpha() > 0.8
+        figure, axes = new_figure(1, 2)
+        for axis, second in zip(axes, ([0, 100], [50, 100]), strict=True):
+            axis.plot([0, 1], [0, 100], label="one")
+            axis.plot([0, 1], second, label="other")
+            axis.plot([0, 1], [100, 0.0], label="third")
+            axis.set_xlabel("iteration")
+        legend_below(figure, axes)
+        with_note({"one": figure}, "too short")
+        figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert [one.get_text() for one in legend.get_texts()] == ["one", "other", "third"]
+    styles = [[line.get_linestyle() == "--" for line in axis.get_lines()] for axis in axes]
+    assert styles == [[False, True, False]] * 2  # the same everywhere, as the legend has it
+    place = legend.get_window_extent()
+    assert all(place.y1 <= axis.get_tightbbox().y0 + 1 for axis in axes)
+    assert legend.get_title().get_text() == "too short"
+    assert figure.get_supxlabel() == ""
+
+
+def test_figures_are_drawn_again_from_results_alone(tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(ROOT / "docs" / "results" / "demo", folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in ("demo.png", "demo.svg"):
+        (folder / name).write_bytes(b"old")
+    assert main(["report", str(folder), "--figures", "--out", str(tmp_path / "x.html")]) == 0
+    assert f"figure: {folder}/demo.png\n" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in folder.iterdir()}.keys() == before.keys()
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    (folder / "results.json").write_text('{"methods": {"natural": 3}}')
+    for name in ("results.json", "config.json"):
+        assert main(["report", str(folder), "--figures"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "holds no results of an experiment that this version can draw" in line
+        (folder / name).unlink()
 
 
 def test_the_picture_of_an_analysis_has_every_term_and_labels():

@@ -113,7 +113,7 @@ def _table(results: dict[str, Any], mdp: Any, choices: list[tuple[str, str, floa
 
 
 def _drawn(found: Any, optimum: float, options: Any) -> dict[str, Any]:
-    from mdpnewton.report.figures import new_figure
+    from mdpnewton.report.figures import legend_below, new_figure
 
     figure, axes = new_figure(1, 1)
     axis = axes.ravel()[0] if hasattr(axes, "ravel") else axes
@@ -122,5 +122,5 @@ def _drawn(found: Any, optimum: float, options: Any) -> dict[str, Any]:
     axis.set_xlabel("iterations")
     axis.set_ylabel("U")
     axis.set_title(options.model.stem)
-    axis.legend()
+    legend_below(figure, [axis])
     return {"solve": figure}

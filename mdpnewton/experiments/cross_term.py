@@ -20,7 +20,7 @@ from mdpnewton.hessian import cross_term
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
-from mdpnewton.report.figures import new_figure
+from mdpnewton.report.figures import legend_below, new_figure
 from mdpnewton.report.tables import new_table
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[0].set_ylabel("spectral norm")
     axes[0].set_title(f"{results['maze']}, {results['features']}-state features")
     axes[1].set_title("the same against the gradient")
-    axes[1].legend()
+    legend_below(figure, axes)
     return {results["maze"]: figure}
 
 

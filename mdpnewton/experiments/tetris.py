@@ -25,7 +25,7 @@ from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
@@ -208,7 +208,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axis.set_ylabel("lines per game")
     runs = len(next(iter(results["methods"].values()))["finals"])
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, runs: {runs}")
-    axis.legend()
+    legend_below(figure, [axis], 2)
     return {"tetris": figure}
 
 

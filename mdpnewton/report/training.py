@@ -11,7 +11,7 @@ import numpy as np
 
 from mdpnewton.checks import required
 from mdpnewton.files.folder import write_whole
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +105,7 @@ def draw_training(
     axis.set_xlabel(counted)
     axis.set_ylabel(shown)
     axis.set_title(f"{environment}, {method.replace('_', ' ')}")
-    axis.legend()
+    legend_below(figure, [axis])
     return figure
 
 
