@@ -50,9 +50,8 @@ class SearchResult:
     """Where a search ended, and how it got there.
 
     Attributes:
-        w: The best parameters: those of the highest objective among all that were visited, the last
-            ones if they are as good up to round-off. Always finite. Only points of the last stage
-            are compared.
+        w: The best parameters of the last stage: those of the highest objective among all that were
+            visited, the last ones if they are as good up to round-off. Always finite.
         objective: Objective U at `w` as it was found, an estimate if it is estimated from samples;
             the best of many estimates is better than it is.
         gradient_norm: Norm of the gradient at `w`.
@@ -82,20 +81,16 @@ class SearchResult:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was not as it should be, in sentences: where it went downhill, what was indefinite.
-
-        An objective that is estimated from samples may fall by chance.
-        """
+        """What was not as it should be: a search downhill, perhaps by chance; indefinite systems."""
         found = []
-        if self.last_objective < self.objective and self.last is not self.w:
+        if self.last is not self.w:
             when = [one.iteration for one in self.history if one.objective == self.objective]
             found.append(
                 f"it ended at {self.last_objective:.6g}, below the {self.objective:.6g} of "
-                f"iteration {when[0]}, whose parameters are `w`; take shorter steps, or a rule "
+                f"iteration {when[-1]}, whose parameters are `w`; take shorter steps, or a rule "
                 f"that undoes them (`KeepIfBetter`)"
             )
-        count = sum(one.report.negative_curvature for one in self.history)
-        if count:
+        if count := sum(one.report.negative_curvature for one in self.history):
             found.append(
                 f"{count} of {len(self.history)} linear systems were indefinite; for the second "
                 f"Gauss-Newton method use `Precondition('V2', fisher_damping=TightOffset())`"
@@ -103,10 +98,7 @@ class SearchResult:
         return tuple(found)
 
     def or_interrupt(self) -> "SearchResult":
-        """Return this result, or raise `KeyboardInterrupt` if the search was interrupted.
-
-        Programs of many searches use it, so that Ctrl-C ends them all.
-        """
+        """This result, or `KeyboardInterrupt` if Ctrl-C came: it is to end all of many searches."""
         if self.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -170,8 +162,7 @@ def search(
     instance("search", "step", step, StepRule, "pass a rule, as `Constant(0.5)`")
     whole("search", "iterations", iterations)
     number("search", "gradient_tolerance", gradient_tolerance)
-    if patience is not None:
-        whole("search", "patience", patience, 1)
+    whole("search", "patience", 1 if patience is None else patience, 1)
     whole("search", "first", first)
     if previous is not None:
         instance("search", "previous", previous, Step, "pass the `step` of a record")
@@ -247,10 +238,9 @@ def search(
     norm = length(gradient(policy, w, evaluation))
     if status == "iterations" and _converged(norm, gradient_tolerance, evaluation):
         status = "converged"
-    kept = tuple(trace) if keep_trace else ()
-    best_w, objective, last = w, evaluation.objective, evaluation.objective
-    if _above(top[0], last):
-        objective, best_w = top
+    kept, last = tuple(trace) if keep_trace else (), evaluation.objective
+    objective, best_w = top if _above(top[0], last) else (last, w)
+    if best_w is not w:
         norm = next(one.gradient_norm for one in reversed(history) if one.objective == objective)
     return SearchResult(best_w, objective, norm, w, last, status, tuple(history), kept, failure)
 

@@ -263,8 +263,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[1].set_ylabel("share of runs whose mean catches")
     axes[1].set_ylim(-0.02, 1.02)
     if not any(any(found["share_curve"]["mean"]) for found in results["methods"].values()):
-        about = {"ha": "center", "va": "center", "transform": axes[1].transAxes}
-        axes[1].text(0.5, 0.5, f"no mean catches within {config.updates} updates", **about)
+        axes[1].set_title(f"no mean catches within {config.updates} updates")
     for axis in axes:
         axis.set_xlabel("update")
     runs = len(next(iter(results["methods"].values()))["catches"])

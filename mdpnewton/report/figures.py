@@ -96,7 +96,8 @@ def with_note(figures: Mapping[str, Figure], note: str) -> Mapping[str, Figure]:
     whole = required("matplotlib.ticker", "a figure").MaxNLocator
     for figure in figures.values():
         if note and figure.legends:  # below the figure, where a label would be, too
-            figure.legends[0].set_title(note, prop={"size": 8})
+            figure.legends[0].set_title(note)
+            figure.legends[0].get_title().set_fontsize(8)
         elif note:
             figure.supxlabel(note, fontsize=8)
         for axis in figure.axes:
