@@ -81,7 +81,7 @@ class SearchResult:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was not as it should be: a search downhill, perhaps by chance; indefinite systems."""
+        """What was not as it should be: a way downhill, perhaps by chance; indefinite systems."""
         found = []
         if self.last is not self.w:
             when = [one.iteration for one in self.history if one.objective == self.objective]

@@ -102,6 +102,22 @@ def test_an_experiment_has_a_band_and_its_single_runs_and_says_if_it_is_too_shor
     assert (film["frames"], film["width"], film["milliseconds"]) == (6, 40, 50)
 
 
+def test_short_curves_have_a_chart_of_their_own_and_ties_are_called_ties(tmp_path):
+    folder = folder_of("experiment", tmp_path)
+    results = json.loads((folder / "results.json").read_text())
+    natural = results["methods"]["natural"]
+    results["methods"]["long"] = {"curve": {**natural["curve"], "x": list(range(0, 200, 10))}}
+    (folder / "results.json").write_text(json.dumps(results))
+    page = page_of([folder], {})
+    charts = [one for one in parts_of(page) if one["kind"] == "chart"]
+    assert [[each["name"] for each in one["curves"]] for one in charts] == [
+        ["long"],
+        ["second Gauss-Newton", "natural"],
+    ]
+    assert charts[1]["title"] == f"{charts[0]['title']}, the shorter ones"
+    assert "What ends highest: natural and long (" in page["verdict"]["sentence"]
+
+
 def test_an_analysis_has_the_whole_spectrum_and_named_matrices(tmp_path):
     folder = folder_of("analysis", tmp_path)
     page = page_of([folder], {})

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdpnewton.files.found import Found, found_in, run_folders
 from mdpnewton.report.page import (
     analysis,
@@ -17,6 +19,7 @@ from mdpnewton.report.page import (
 )
 from mdpnewton.report.page.parts import (
     Part,
+    headed,
     known,
     mapping,
     section,
@@ -138,8 +141,7 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
     if len(ends) == 1 and len(ends[0][1]) == 1:
         return "open", f"In the end: {_end(ends[0][1][0])}.{warning}"
     if len(ends) == 1:
-        best, second = ends[0][1][:2]
-        return "open", f"{_end(best)} ends highest; next is {_end(second)}.{warning}"
+        return "open", f"{_first_two(ends[0][1])}.{warning}"
     if ends:
         told = "; ".join(f"{title}: {_highest(methods)}" for title, methods in ends)
         return "open", f"What ends highest: {told}.{warning}"
@@ -158,6 +160,16 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
         )
     status = text(found.results.get("status"))
     return "open", f"Finished{f' ({spoken(status)})' if status else ''}.{warning}"
+
+
+def _first_two(methods: Sequence[tuple[str, float, float | None]]) -> str:
+    """Which method ends highest, and whether the next one could have."""
+    best, second = methods[:2]
+    if best[1] - second[1] <= SAME * max(abs(best[1]), SAME):
+        return f"What ends highest: {_highest(methods)}"
+    within = best[2] and second[2] and best[1] - second[1] < 2 * float(np.hypot(best[2], second[2]))
+    more = "; the difference is within two standard errors" if within else ""
+    return f"{_end(best)} ends highest; next is {_end(second)}{more}"
 
 
 def _highest(methods: Sequence[tuple[str, float, float | None]]) -> str:
@@ -204,7 +216,7 @@ def _groups(results: Mapping[str, Any]) -> list[tuple[str, dict[str, Mapping[str
     for name, one in results.items():
         inner = {key: mapping(each) for key, each in mapping(one).items() if mapping(each)}
         if inner and name != "differences" and len(inner) <= 50:
-            found.append((spoken(name).capitalize(), inner))
+            found.append((headed(name), inner))
     return found
 
 
