@@ -27,6 +27,7 @@ class Ways(NamedTuple):
     """How the searches went; the fields are those of `Restarts`."""
 
     w: PyTree
+    value: np.ndarray
     objective: np.ndarray
     seconds: np.ndarray
     residual: float
@@ -77,7 +78,8 @@ def one_by_one(
             lambda: {"curves": curves, "clocks": clocks, "ends": list(map(arrays_of, ends))}
         )
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
-    return Ways(stacked, np.array(curves), np.sum(clocks, axis=0), 0.0, interrupted)
+    curves = np.array(curves)
+    return Ways(stacked, curves[:, -1], curves, np.sum(clocks, axis=0), 0.0, interrupted)
 
 
 def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Evaluator:
