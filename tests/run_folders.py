@@ -141,6 +141,15 @@ def controller(folder):
     return write(folder, config=config, results=results, controller=saved, sessions=sessions())
 
 
+def plan(folder):
+    """The folder of a finite MDP that was solved."""
+    config = {"command": "solve", "problem": "lake", "criterion": "total", "method": "natural"}
+    rows = [one | {"objective": n / 12} for n, one in enumerate(metrics(12))]
+    results = {"value": 0.8, "optimum": 0.9, "objectives": [n / 12 for n in range(13)]}
+    results |= {"history": rows, "choices": [["s0", "left", 0.9]], "remarks": ["it ended low"]}
+    return write(folder, config=config, results=results, sessions=sessions())
+
+
 def tetris(folder):
     """The folder of a training of Tetris weights."""
     config = {"command": "tetris train", "height": 4, "width": 4, "method": "natural", "seed": 0}
@@ -194,6 +203,7 @@ KINDS = {
     "experiment": experiment,
     "analysis": analysis,
     "controller": controller,
+    "plan": plan,
     "tetris": tetris,
     "hostile": hostile,
     "broken": broken,

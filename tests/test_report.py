@@ -148,6 +148,22 @@ def test_a_controller_is_a_graph_with_probabilities(tmp_path):
     assert [one["node"] for one in graph["starts"]] == [2]
 
 
+def test_a_solved_mdp_shows_its_way_to_the_optimum(tmp_path):
+    page = page_of([folder_of("plan", tmp_path)], {})
+    assert page["title"] == "A policy for lake (total reward) by natural"
+    assert page["verdict"] == {
+        "status": "bad",
+        "sentence": "The policy has the value 0.8, 0.1 below the optimum, 0.9; more iterations may "
+        "help.",
+    }
+    first, *others = parts_of(page)
+    assert first["curves"][0]["y"][-1] == 1.0
+    assert first["levels"] == [{"name": "optimum", "y": 0.9}]
+    assert "Smallest curvature that was seen" in [one["title"] for one in others]
+    assert ["s0", "left", "0.9"] in [row for one in others for row in one.get("rows", [])]
+    assert "it ended low" in str(page["sections"])
+
+
 def test_tetris_shows_lines_and_a_game(tmp_path):
     page = page_of([folder_of("tetris", tmp_path)], {})
     assert "31.0 ± 2.0 lines per game" in page["verdict"]["sentence"]
@@ -427,7 +443,9 @@ def mutated(value, draws, chance):
     return value
 
 
-@pytest.mark.parametrize("kind", ["training", "experiment", "analysis", "controller", "tetris"])
+@pytest.mark.parametrize(
+    "kind", ["training", "experiment", "analysis", "controller", "plan", "tetris"]
+)
 def test_files_of_any_form_give_a_report(kind, tmp_path):
     draws = np.random.default_rng(len(kind))
     whole = folder_of(kind, tmp_path)

@@ -21,11 +21,15 @@ LARGEST = 1e100  # squares of what is drawn must not overflow
 
 def as_metrics(progress: Any) -> dict[str, Any]:
     """One iteration as JSON; unknown values are null."""
-    record = progress.record
+    record = record_metrics(progress.record)
+    about = {"transitions": progress.transitions, "return": progress.mean_return}
+    return {"iteration": record["iteration"], **_finite(about), **record}
+
+
+def record_metrics(record: Any) -> dict[str, Any]:
+    """One iteration of a search as JSON; unknown values are null."""
     numbers = {
         "iteration": record.iteration,
-        "transitions": progress.transitions,
-        "return": progress.mean_return,
         "objective": record.objective,
         "accepted": record.step.accepted,
         "reason": record.step.reason,

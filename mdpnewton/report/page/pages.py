@@ -13,6 +13,7 @@ from mdpnewton.report.page import (
     curves,
     facts,
     films,
+    plan,
     several,
     tetris,
     training,
@@ -234,9 +235,28 @@ def _analysis_asked(found: Found, shown: Shown) -> str:
 
 def _solve_asked(found: Found, shown: Shown) -> str:
     config = found.config
+    if _is_plan(found):
+        return plan.asked(config)
     nodes, method = config.get("nodes", "?"), spoken(config.get("method", "?"))
     problem, starts = text(config.get("problem"), "?"), config.get("restarts", "?")
     return f"A controller with {nodes} nodes for {problem} by {method}, from {starts} starts"
+
+
+def _solve_verdict(found: Found) -> tuple[str, str]:
+    if _is_plan(found):
+        return plan.verdict(found.results)
+    return controller.verdict(found.results, facts.jobs_done(found))
+
+
+def _solve_sections(found: Found, shown: Shown) -> list[Part]:
+    if _is_plan(found):
+        return plan.sections(found.results)
+    return controller.sections(found.results, mapping(found.files.get("controller.json")))
+
+
+def _is_plan(found: Found) -> bool:
+    """Whether it is a finite MDP that was solved, and not a POMDP."""
+    return "criterion" in found.config
 
 
 def _tetris_asked(found: Found, shown: Shown) -> str:
@@ -276,11 +296,9 @@ KINDS: dict[str, Kind] = {
     ),
     "solve": (
         _solve_asked,
-        lambda found: controller.verdict(found.results, facts.jobs_done(found)),
-        lambda found, shown: controller.sections(
-            found.results, mapping(found.files.get("controller.json"))
-        ),
-        _none,
+        _solve_verdict,
+        _solve_sections,
+        lambda found: plan.warnings(found.results),
     ),
     "analyze": (
         _analysis_asked,
