@@ -20,6 +20,9 @@ from mdpnewton.cli.watch import page_server
 from mdpnewton.files.lock import locked
 from mdpnewton.files.sessions import begin_session, end_session
 
+RESULTS = sorted(
+    path.parent for path in (Path(__file__).parents[1] / "docs" / "results").rglob("config.json")
+)
 # Pixels of a canvas that are neither empty nor the colour of the first one.
 DRAWN = """(canvas) => {
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -68,6 +71,15 @@ def test_every_report_opens_from_a_file_and_fits(shown, tmp_path, kind, size):
     assert page.run("document.querySelectorAll('main img, main script, main iframe').length") == 0
     text = page.run("document.body.innerText")
     assert "How it was made" in text or "Warnings" in text
+
+
+@pytest.mark.parametrize("folder", RESULTS, ids=lambda path: path.name)
+def test_the_report_of_every_experiment_is_drawn(shown, folder):
+    page = shown(folder)
+    page.wait(f"[...document.querySelectorAll('canvas')].every((one) => ({DRAWN})(one) > 1)")
+    assert page.run("document.querySelectorAll('canvas, .paths svg').length") > 0
+    page.resize(browser.PHONE)
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_comparison_and_all_single_runs(shown, tmp_path):

@@ -485,6 +485,12 @@ def test_a_legend_lies_below_all_axes_and_curves_that_coincide_are_told_apart():
         legend_below(figure, axes)
         with_note({"one": figure}, "too short")
         figure.draw_without_rendering()
+        other, axis = new_figure()
+        axis.plot([0, 1], [0, 1000], label="one")
+        axis.plot([0, 1], [0.5, 1000], label="near")  # less than the width of a line
+        axis.plot([0, 1], [100, 1000], label="far")
+        legend_below(other, [axis])
+    assert [line.get_linestyle() for line in axis.get_lines()] == ["-", "--", "-"]
     (legend,) = figure.legends
     assert [one.get_text() for one in legend.get_texts()] == ["one", "other", "third"]
     styles = [[line.get_linestyle() == "--" for line in axis.get_lines()] for axis in axes]

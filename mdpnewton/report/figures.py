@@ -117,6 +117,9 @@ def legend_below(figure: Figure, axes: Iterable[Any], columns: int = 3) -> None:
         axes: Its axes, as they will be shown: scales and limits are set.
         columns: Columns of the legend.
     """
+    axes = list(axes)
+    for axis in axes:
+        axis.autoscale_view()  # now, and not when it is drawn: pixels are compared
     lines = [line for axis in axes for line in axis.get_lines() if line.get_label()[0] != "_"]
     dashes: dict[str, int] = {}
     for n, line in enumerate(lines):
