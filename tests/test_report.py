@@ -371,6 +371,12 @@ def test_report_writes_to_the_run_folder_or_where_it_is_told(tmp_path, capsys, m
     assert (status, out) == (2, "")
     assert "is a folder" in err
     assert "no such folder" in run(capsys, "report", "nothing")[2]
+    Path("thesis.html").write_text("<p>mine</p>")
+    status, out, err = run(capsys, "report", "a", "--out", "thesis.html")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "thesis.html: is no report that could be replaced" in err
+    assert Path("thesis.html").read_text() == "<p>mine</p>"
+    assert run(capsys, "report", "a", "--out", "b.html")[0] == 0  # a report is replaced
 
 
 def test_compare_prints_json_and_a_table(tmp_path, capsys, monkeypatch):

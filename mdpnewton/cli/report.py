@@ -27,10 +27,13 @@ class Options:
 
 def _plan(options: Options, folder: Path) -> Plan:
     from mdpnewton.cli.pages import write_report
+    from mdpnewton.report.page.document import is_report
 
     out = options.out or (options.run[0] / REPORT if len(options.run) == 1 else Path(REPORT))
     if out.is_dir():
         raise ValueError(f"--out {out}: is a folder; name a file, as {out / REPORT}")
+    if out.exists() and not is_report(out):
+        raise ValueError(f"--out {out}: is no report that could be replaced; name another file")
 
     def run(progress: Progress) -> Outcome:
         files = _redrawn(options.run) if options.figures else []
