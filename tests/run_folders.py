@@ -182,7 +182,9 @@ def hostile(folder):
             metrics(6), (float("nan"), float("inf"), 1e308, -1e308, ATTACK, None), strict=True
         )
     ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{half")
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "metrics.jsonl").write_text(lines + "{half")
+    (folder / "times.jsonl").write_text('{"iteration": [[1]], "seconds": {}}\n' + lines)
     (folder / "arm.gif").write_bytes(b"GIF89a\xff\xff\xff\xff no film")
     return folder
 

@@ -96,10 +96,9 @@ def returns(found: Found) -> tuple[list[float | None], list[float | None]]:
 
 def times(found: Found) -> list[float | None]:
     """Seconds that the training had taken after each iteration, None where nobody noted them."""
-    spent = {row.get("iteration"): real(row.get("seconds")) for row in found.times}
-    return [spent.get(row.get("iteration")) for row in found.metrics] or [
-        None for _ in returns(found)[0]
-    ]
+    spent = {real(row.get("iteration")): real(row.get("seconds")) for row in found.times}
+    known = [spent.get(real(row.get("iteration"))) for row in found.metrics]
+    return known or [None for _ in returns(found)[0]]
 
 
 def smoothed(values: Sequence[float | None]) -> list[float | None]:
