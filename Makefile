@@ -4,7 +4,7 @@ EVERYTHING := .venv/.installed
 DEMO := .venv/.installed-demo
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-browser demo test test-slow lint format docs figures benchmark clean
+.PHONY: setup setup-browser demo test test-slow lint format docs figures redraw benchmark clean
 
 setup: $(EVERYTHING)
 
@@ -90,3 +90,8 @@ figures: setup
 	$(call figure,tetris-training/dt10,tetris-training --scale laptop --set runs=5 --set minutes=3 --set features=dt)
 	for name in ball-in-cup invariance hallway mccallum; do \
 	  $(call figure,$$name,$$name --scale paper) || exit 1; done
+
+# The same figures from the results that are there: nothing is run again.
+redraw: setup
+	find docs/results -name config.json -printf '%h\n' | sort | while read -r run; do \
+	  $(BIN)/mdpnewton report $$run --figures --out $$(mktemp -d)/report.html || exit 1; done

@@ -50,13 +50,13 @@ class SearchResult:
     """Where a search ended, and how it got there.
 
     Attributes:
-        w: The parameters, always finite.
-        objective: Objective U at `w`.
+        w: The best parameters of the last stage: those of the highest objective among all that were
+            visited, the last ones if they are as good up to round-off. Always finite.
+        objective: Objective U at `w` as it was found, an estimate if it is estimated from samples;
+            the best of many estimates is better than it is.
         gradient_norm: Norm of the gradient at `w`.
-        best: The parameters of highest objective among those that were visited, the last included.
-        best_objective: Objective at `best` as it was found, an estimate if it is estimated from
-            samples; the best of many estimates is better than it is. Only points of the last
-            stage are compared.
+        last: The parameters at which the search ended, always finite.
+        last_objective: Objective at `last`.
         status: Why the search stopped.
         history: One record per iteration.
         trace: The parameters at every iteration, including the last, if `keep_trace` was set.
@@ -67,29 +67,30 @@ class SearchResult:
     w: PyTree
     objective: float
     gradient_norm: float
-    best: PyTree
-    best_objective: float
+    last: PyTree
+    last_objective: float
     status: Status
     history: tuple[Record, ...]
     trace: tuple[PyTree, ...] = ()
     failure: str = ""
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was not as it should be, in sentences: where it went downhill, what was indefinite.
+    def objectives(self) -> list[float]:
+        """The objective at the start and after every iteration, as the search saw it."""
+        return [*(float(one.objective) for one in self.history), float(self.last_objective)]
 
-        An objective that is estimated from samples may fall by chance.
-        """
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was not as it should be: a way downhill, perhaps by chance; indefinite systems."""
         found = []
-        if self.objective < self.best_objective:
-            when = [one.iteration for one in self.history if one.objective == self.best_objective]
+        if self.last is not self.w:
+            when = [one.iteration for one in self.history if one.objective == self.objective]
             found.append(
-                f"it ended at {self.objective:.6g}, below the {self.best_objective:.6g} of "
-                f"iteration {when[0]}, whose parameters are `best`; take shorter steps, or a rule "
+                f"it ended at {self.last_objective:.6g}, below the {self.objective:.6g} of "
+                f"iteration {when[-1]}, whose parameters are `w`; take shorter steps, or a rule "
                 f"that undoes them (`KeepIfBetter`)"
             )
-        count = sum(one.report.negative_curvature for one in self.history)
-        if count:
+        if count := sum(one.report.negative_curvature for one in self.history):
             found.append(
                 f"{count} of {len(self.history)} linear systems were indefinite; for the second "
                 f"Gauss-Newton method use `Precondition('V2', fisher_damping=TightOffset())`"
@@ -97,10 +98,7 @@ class SearchResult:
         return tuple(found)
 
     def or_interrupt(self) -> "SearchResult":
-        """Return this result, or raise `KeyboardInterrupt` if the search was interrupted.
-
-        Programs of many searches use it, so that Ctrl-C ends them all.
-        """
+        """This result, or `KeyboardInterrupt` if Ctrl-C came: it is to end all of many searches."""
         if self.status == "interrupted":
             raise KeyboardInterrupt
         return self
@@ -145,7 +143,8 @@ def search(
         keep_trace: Whether to keep the parameters of every iteration.
         callback: Called with each record and the parameters after it; returns True to stop.
         evaluation: Evaluation of `w`, if it is known already.
-        first: Number of the first iteration, to continue a search that was stopped.
+        first: Number of the first iteration, to continue a search that was stopped, from its
+            `last` parameters.
         previous: The last step of the search that was stopped, as its record has it.
         checkpoint: Called after every iteration with a function that gives the state of the search
             as plain data; the `keep` of a `Checkpoint` saves it now and then.
@@ -153,7 +152,7 @@ def search(
             state has as "evaluator", and all other arguments must be those of the first time.
 
     Returns:
-        The last parameters, the best ones and the history. An interrupt (Ctrl-C) ends the search
+        The best parameters, the last ones and the history. An interrupt (Ctrl-C) ends the search
         with what it has; a step to a point where the policy, its simulation or its evaluation is
         not finite is rejected, and so is one to a point where a linear solve fails. If no direction
         can be found because a solve fails, the search ends with the status "failed".
@@ -163,8 +162,7 @@ def search(
     instance("search", "step", step, StepRule, "pass a rule, as `Constant(0.5)`")
     whole("search", "iterations", iterations)
     number("search", "gradient_tolerance", gradient_tolerance)
-    if patience is not None:
-        whole("search", "patience", patience, 1)
+    whole("search", "patience", 1 if patience is None else patience, 1)
     whole("search", "first", first)
     if previous is not None:
         instance("search", "previous", previous, Step, "pass the `step` of a record")
@@ -215,8 +213,7 @@ def search(
                 evaluator, policy, w, evaluation, ahead, step, decided, next_key
             )
             record = Record(iteration, evaluation.objective, norm, decided, ahead.report)
-            improved = best == -np.inf or evaluation.objective > best + 1e-12 * abs(best)
-            since_best = 0 if improved else since_best + 1
+            since_best = 0 if _above(evaluation.objective, best) else since_best + 1
             best = max(best, evaluation.objective)
             top = max(top, (evaluation.objective, w), key=lambda one: one[0])
             previous, before = decided, evaluation.objective
@@ -241,10 +238,16 @@ def search(
     norm = length(gradient(policy, w, evaluation))
     if status == "iterations" and _converged(norm, gradient_tolerance, evaluation):
         status = "converged"
-    kept = tuple(trace) if keep_trace else ()
-    objective = evaluation.objective
-    highest, best_w = top if top[0] > objective else (objective, w)
-    return SearchResult(w, objective, norm, best_w, highest, status, tuple(history), kept, failure)
+    kept, last = tuple(trace) if keep_trace else (), evaluation.objective
+    objective, best_w = top if _above(top[0], last) else (last, w)
+    if best_w is not w:
+        norm = next(one.gradient_norm for one in reversed(history) if one.objective == objective)
+    return SearchResult(best_w, objective, norm, w, last, status, tuple(history), kept, failure)
+
+
+def _above(one: float, other: float) -> bool:
+    """Whether an objective is higher than another one, by more than round-off."""
+    return other == -np.inf or one > other + 1e-12 * abs(other)
 
 
 def _resumed(state: State, w: PyTree) -> tuple[list[Record], list[PyTree], tuple[Any, ...]]:

@@ -69,6 +69,8 @@ def training(folder, seed=0, gain=0.0, finished=True, method="second_gauss_newto
     episode |= {"rewards": [1.0] * 40, "pole": [n / 10 for n in range(40)]}
     write(folder, config=config)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    times = ({"iteration": n, "seconds": 1.0 + n * n} for n in range(len(rows)))
+    (folder / "times.jsonl").write_text("".join(json.dumps(row) + "\n" for row in times))
     if finished:
         write(folder, results=results, sessions=sessions(), replay={"episode": episode})
     return folder
@@ -139,6 +141,15 @@ def controller(folder):
     return write(folder, config=config, results=results, controller=saved, sessions=sessions())
 
 
+def plan(folder):
+    """The folder of a finite MDP that was solved."""
+    config = {"command": "solve", "problem": "lake", "criterion": "total", "method": "natural"}
+    rows = [one | {"objective": n / 12} for n, one in enumerate(metrics(12))]
+    results = {"value": 0.8, "optimum": 0.9, "objectives": [n / 12 for n in range(13)]}
+    results |= {"history": rows, "choices": [["s0", "left", 0.9]], "remarks": ["it ended low"]}
+    return write(folder, config=config, results=results, sessions=sessions())
+
+
 def tetris(folder):
     """The folder of a training of Tetris weights."""
     config = {"command": "tetris train", "height": 4, "width": 4, "method": "natural", "seed": 0}
@@ -171,7 +182,9 @@ def hostile(folder):
             metrics(6), (float("nan"), float("inf"), 1e308, -1e308, ATTACK, None), strict=True
         )
     ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{half")
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "metrics.jsonl").write_text(lines + "{half")
+    (folder / "times.jsonl").write_text('{"iteration": [[1]], "seconds": {}}\n' + lines)
     (folder / "arm.gif").write_bytes(b"GIF89a\xff\xff\xff\xff no film")
     return folder
 
@@ -192,6 +205,7 @@ KINDS = {
     "experiment": experiment,
     "analysis": analysis,
     "controller": controller,
+    "plan": plan,
     "tetris": tetris,
     "hostile": hostile,
     "broken": broken,

@@ -1,5 +1,8 @@
 """Reports in a real browser, without a network: what is drawn, what moves, and what is harmless."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -17,6 +20,9 @@ from mdpnewton.cli.watch import page_server
 from mdpnewton.files.lock import locked
 from mdpnewton.files.sessions import begin_session, end_session
 
+RESULTS = sorted(
+    path.parent for path in (Path(__file__).parents[1] / "docs" / "results").rglob("config.json")
+)
 # Pixels of a canvas that are neither empty nor the colour of the first one.
 DRAWN = """(canvas) => {
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -65,6 +71,15 @@ def test_every_report_opens_from_a_file_and_fits(shown, tmp_path, kind, size):
     assert page.run("document.querySelectorAll('main img, main script, main iframe').length") == 0
     text = page.run("document.body.innerText")
     assert "How it was made" in text or "Warnings" in text
+
+
+@pytest.mark.parametrize("folder", RESULTS, ids=lambda path: path.name)
+def test_the_report_of_every_experiment_is_drawn(shown, folder):
+    page = shown(folder)
+    page.wait(f"[...document.querySelectorAll('canvas')].every((one) => ({DRAWN})(one) > 1)")
+    assert page.run("document.querySelectorAll('canvas, .paths svg').length") > 0
+    page.resize(browser.PHONE)
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_comparison_and_all_single_runs(shown, tmp_path):
@@ -278,11 +293,51 @@ def test_the_live_page_follows_a_run_that_writes_is_killed_resumed_and_ends(chro
         assert all(one.startswith(address) for one in page.requests())
 
 
-def test_watch_serves_until_it_is_interrupted(tmp_path):
-    import signal
-    import subprocess
-    import sys
+LIVE = {
+    "train": ["train", "cartpole", "--policy=linear", "--iterations=100000"],
+    "tetris train": ["tetris", "train", "--height=6", "--width=6", "--iterations=100000"],
+}
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIVE)
+def test_the_live_page_follows_a_real_training_through_a_kill(chromium, tmp_path, name):
+    folder, text = tmp_path / "run", "document.body.innerText"
+    command = [sys.executable, "-m", "mdpnewton", *LIVE[name], "--out", str(folder)]
+    points = "document.querySelector('.plot')?.plot.data[0].length ?? 0"
+
+    def begun():
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, **quiet)
+
+    training = begun()
+    while not (folder / "sessions.json").exists():
+        time.sleep(0.1)
+    server = page_server([folder], 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    with chromium.page(address) as page:
+        page.wait(f"{text}.includes('running for')")
+        page.wait(f"{points} >= 2")
+        page.wait(f"{points} >= {page.run(points) + 2}")
+        training.kill()
+        training.wait()
+        page.wait(f"{text}.includes('killed')")
+        before = page.run(points)
+        training = begun()
+        page.wait(f"{text}.includes('it has been resumed')")
+        page.wait(f"{points} > {before + 2}")
+        training.send_signal(signal.SIGINT)
+        training.wait()
+        page.wait(f"{text}.includes('interrupted after')")
+        assert page.complaints() == []
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_watch_serves_until_it_is_interrupted(tmp_path):
     folder = run_folders.training(tmp_path / "run")
     command = [sys.executable, "-m", "mdpnewton", "watch", str(folder), "--port", "0"]
     with subprocess.Popen(

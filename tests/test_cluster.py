@@ -244,6 +244,16 @@ def test_a_node_dies_in_the_middle_of_a_training(nodes, tmp_path):
     assert same(one, other)
 
 
+def test_a_sweep_on_a_cluster_has_the_numbers_of_single_trainings(nodes, tmp_path):
+    command = ["train", "noisy_environment:Noisy-v0", "--policy=linear", "--iterations=1"]
+    sweep, alone = tmp_path / "sweep", tmp_path / "alone"
+    seeds = ["--seeds=5-6", "--out", str(sweep), "--cluster", nodes.address]
+    assert main([*command, *seeds]) == 0
+    assert main([*command, "--seed=6", "--out", str(alone)]) == 0
+    for name in ("metrics.jsonl", "results.json"):
+        assert (sweep / "seed-6" / name).read_bytes() == (alone / name).read_bytes()
+
+
 def test_points_of_a_black_box_are_evaluated_on_a_cluster(cluster):
     alone = mn.minimize(np.linalg.norm, np.ones(3), budget=60)
     together = mn.minimize(np.linalg.norm, np.ones(3), budget=60, executor=cluster)

@@ -62,11 +62,11 @@ def test_paired_differences_have_the_interval_of_students_t():
 
 
 def some_runs():
-    x = [100.0, 200.0, 300.0]
+    x, spent = [100.0, 200.0, 300.0], [7.0, 8.0, None]
     return [
-        Run("new", "task", 0, 12.0, x, [0.0, 20.0, 20.0], seconds=30.0),
-        Run("new", "task", 1, 14.0, x, [0.0, 0.0, 0.0], seconds=30.0),
-        Run("new", "task", 2, 16.0, x, [12.0, 20.0, 20.0], seconds=30.0),
+        Run("new", "task", 0, 12.0, x, [0.0, 20.0, 20.0], seconds=spent),
+        Run("new", "task", 1, 14.0, x, [0.0, 0.0, 0.0], seconds=spent),
+        Run("new", "task", 2, 16.0, x, [12.0, 20.0, 20.0], seconds=spent),
         Run("old", "task", 0, 10.0, x, [0.0, 0.0, 12.0]),
         Run("old", "task", 1, 11.0, x, [0.0, 0.0, 0.0]),
         Run("old", "task", 9, 19.0, x, [0.0, 0.0, 0.0]),
@@ -85,15 +85,16 @@ def test_pairs_share_task_and_seed(monkeypatch):
     assert 0 <= wins["low"] <= wins["probability"] <= wins["high"] <= 1
 
 
-def test_a_level_is_reached_by_the_mean_of_five_points_and_takes_its_share_of_the_time(monkeypatch):
+def test_a_level_is_reached_by_the_mean_of_five_points_and_took_what_the_clock_said(monkeypatch):
     monkeypatch.setattr(intervals, "DRAWS", 50)
     new = compared(some_runs(), level=10.0)["groups"]["new"]
     # means of the points so far: 0, 10, 13.3; never; 12
     assert new["steps_to_level"] == [200.0, None, 100.0]
-    assert new["seconds_to_level"] == [20.0, None, 10.0]
+    assert new["seconds_to_level"] == [8.0, None, 7.0]
     assert new["median_steps_to_level"] == 200.0
     old = compared(some_runs(), level=10.0)["groups"]["old"]
     assert old["median_steps_to_level"] is None
+    assert old["seconds_to_level"] == [None, None, None]
 
 
 def test_scores_of_several_tasks_are_comparable(monkeypatch):

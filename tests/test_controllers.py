@@ -270,6 +270,20 @@ def test_every_row_method_rises_from_every_start(method):
     w = found.best_w
     assert evaluator.objective(None, policy, w) == pytest.approx(found.objective.max(), rel=1e-12)
     assert found.residual < 1e-10
+    np.testing.assert_allclose(found.value, found.objective.max(axis=1), rtol=1e-12)
+
+
+def test_adam_gives_the_best_point_of_its_way_back():
+    _, evaluator, policy, _ = problem(7, nodes=2, lowest=-0.5)
+    starts = mn.random_starts(policy, 0, 4)
+    found = mn.search_controllers(
+        evaluator, policy, starts, "adam", iterations=25, learning_rate=3.0
+    )
+    assert (found.objective[:, -1] < found.value - 1e-5).any()
+    np.testing.assert_array_equal(found.value, found.objective.max(axis=1))
+    for n in range(4):
+        w = jax.tree.map(lambda leaf, n=n: leaf[n], found.w)
+        assert evaluator.objective(None, policy, w) == pytest.approx(found.value[n], rel=1e-12)
 
 
 @pytest.mark.parametrize("method", ["first_gauss_newton", "newton", "conjugate_gradient_natural"])

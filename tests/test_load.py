@@ -220,6 +220,32 @@ print(total)
 """
 
 
+def test_an_export_has_what_its_policy_needs_and_nothing_else(tmp_path):
+    texts = {}
+    for kind, actions in (("linear", "discrete"), ("rbf", "box"), ("mlp", "choices")):
+        training = trained(kind, ACTIONS[actions], NESTED if kind == "mlp" else VECTOR)
+        folder = tmp_path / kind
+        texts[kind] = mn.load(training.save(folder)).export(folder / "alone").read_text()
+    assert all(len(text.splitlines()) <= 200 for text in texts.values())
+    assert len(texts["linear"].splitlines()) <= 150
+    for word, kinds in (
+        ("def fourier", {"rbf"}),
+        ("def gaussian", {"rbf"}),
+        ("def one_hot", {"mlp"}),
+        ("def product", {"mlp"}),
+        ("def softmax", {"linear"}),
+        ("deadline", set()),
+    ):
+        assert {kind for kind, text in texts.items() if word in text} == kinds, word
+
+
+def test_a_name_with_quotes_is_harmless_in_an_export(tmp_path):
+    name = 'x""" + __import__("os").abort() + """\\'
+    training = begin(simulator_of("Pendulum-v1"), "linear", 0, SMALL, environment=name)
+    file = mn.load(training.save(tmp_path)).export(tmp_path / "alone")
+    assert runpy.run_path(str(file))["act"]([1.0, 0.0, 0.0]).shape == (1,)
+
+
 def test_an_export_plays_without_this_library_and_without_jax(tmp_path):
     training = begin(simulator_of("Pendulum-v1"), "rbf", 0, SMALL, environment="Pendulum-v1")
     training.w = {**training.w, "mean": training.w["mean"] + 3.0}

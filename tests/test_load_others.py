@@ -108,6 +108,61 @@ def test_weights_of_tetris_place_pieces_as_the_game_does(features, size, tmp_pat
             break
 
 
+def test_a_model_of_onnx_decides_as_the_controller(saved):
+    pytest.importorskip("onnx", reason="the extra onnx is not installed")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    folder, policy, w = saved
+    found = mn.load(folder, greedy=True)
+    file = found.export(folder / "onnx", format="onnx")
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    nodes, seen = (one.ravel() for one in np.meshgrid(range(-1, 3), range(3), indexing="ij"))
+    names = ["action", "next_node", "probabilities"]
+    action, after, shares = session.run(names, {"node": nodes, "observation": seen})
+    for n, (node, observation) in enumerate(zip(nodes, seen, strict=True)):
+        found._memory.node = None if node < 0 else int(node)
+        assert action[n] == found.act(int(observation))
+        assert after[n] == found.node
+        state = observation * 4 + (3 if node < 0 else node)
+        wanted = np.exp(np.asarray(jax.nn.log_softmax(policy.logits(w, jnp.asarray(state)))))
+        np.testing.assert_allclose(shares[n].ravel(), wanted, atol=1e-12)
+    with pytest.raises(ValueError, match=r"policy.onnx exists already"):
+        found.export_onnx(file)
+    with pytest.raises(ValueError, match=r"`export\(format=...\)` must be one of 'numpy', 'onnx'"):
+        found.export(folder / "x", format="torch")
+
+
+@pytest.mark.parametrize(("features", "size"), [("dt", 9), ("bi", 21)])
+def test_weights_of_tetris_leave_the_library(features, size, tmp_path):
+    weights = list(DT_10) if features == "dt" else np.linspace(-1, -0.1, size).tolist()
+    (tmp_path / "weights.json").write_text(json.dumps({"features": features, "weights": weights}))
+    loaded = mn.load(tmp_path)
+    path = loaded.export(tmp_path / "alone")
+    text = path.read_text()
+    assert len(text.splitlines()) <= 220
+    assert ("def bertsekas_ioffe" in text, "def holes" in text) == (features == "bi", True)
+    exported = runpy.run_path(str(path))
+    steps = decisions(np.array(weights), features=features)
+    for _, step in zip(range(30), steps, strict=False):
+        assert exported["act"](step.board, step.piece) == loaded.act(step.board, step.piece)
+        drawn = [
+            one(step.board, step.piece, greedy=False, rng=np.random.default_rng(1))
+            for one in (exported["act"], loaded.act)
+        ]
+        assert drawn[0] == drawn[1]
+    code = "import sys\nfor name in ('jax', 'mdpnewton', 'numba'): sys.modules[name] = None\n"
+    code += "from policy import act\nimport numpy as np\nprint(tuple(act(np.zeros((9, 10)), 'I')))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=path.parent
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tuple(loaded.act(np.zeros((9, 10)), "I")))
+    if features == "bi":  # which have one per column
+        with pytest.raises(ValueError, match="of 7 columns needs 15 weights, there are 21"):
+            loaded.act(np.zeros((9, 7)), "I")
+    with pytest.raises(ValueError, match=r"policy.py exists already"):
+        loaded.export(path.parent)
+
+
 def test_weights_of_tetris_play_the_environment(tmp_path):
     (tmp_path / "w.json").write_text(json.dumps({"features": "dt", "weights": list(DT_10)}))
     player = mn.load(tmp_path / "w.json", greedy=False, seed=0)

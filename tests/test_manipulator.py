@@ -110,7 +110,7 @@ def test_rewards_at_the_end_only_are_maximised_too():
         mn.StrongWolfe(initial="twice"),
         iterations=30,
     )
-    assert found.objective > evaluator.objective(None, one.policy, one.w) + 2
+    assert found.last_objective > evaluator.objective(None, one.policy, one.w) + 2
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -348,7 +348,7 @@ def test_steps_to_an_unstable_loop_are_rejected_and_leave_the_parameters():
     assert np.isfinite(found.gradient_norm)
     for rule in (mn.Armijo(initial=1e6), mn.StrongWolfe(initial=1e6), mn.BestOfSet()):
         found = mn.search(evaluator, policy, w, "natural", rule, iterations=5)
-        objective = [record.objective for record in found.history] + [found.objective]
+        objective = found.objectives
         assert np.isfinite(objective).all()
         assert (np.diff(objective) >= 0).all()
         assert objective[-1] > objective[0]

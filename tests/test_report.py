@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -101,6 +102,22 @@ def test_an_experiment_has_a_band_and_its_single_runs_and_says_if_it_is_too_shor
     assert (film["frames"], film["width"], film["milliseconds"]) == (6, 40, 50)
 
 
+def test_short_curves_have_a_chart_of_their_own_and_ties_are_called_ties(tmp_path):
+    folder = folder_of("experiment", tmp_path)
+    results = json.loads((folder / "results.json").read_text())
+    natural = results["methods"]["natural"]
+    results["methods"]["long"] = {"curve": {**natural["curve"], "x": list(range(0, 200, 10))}}
+    (folder / "results.json").write_text(json.dumps(results))
+    page = page_of([folder], {})
+    charts = [one for one in parts_of(page) if one["kind"] == "chart"]
+    assert [[each["name"] for each in one["curves"]] for one in charts] == [
+        ["long"],
+        ["second Gauss-Newton", "natural"],
+    ]
+    assert charts[1]["title"] == f"{charts[0]['title']}, the shorter ones"
+    assert "What ends highest: natural and long (" in page["verdict"]["sentence"]
+
+
 def test_an_analysis_has_the_whole_spectrum_and_named_matrices(tmp_path):
     folder = folder_of("analysis", tmp_path)
     page = page_of([folder], {})
@@ -131,10 +148,51 @@ def test_a_controller_is_a_graph_with_probabilities(tmp_path):
     assert [one["node"] for one in graph["starts"]] == [2]
 
 
+def test_a_solved_mdp_shows_its_way_to_the_optimum(tmp_path):
+    page = page_of([folder_of("plan", tmp_path)], {})
+    assert page["title"] == "A policy for lake (total reward) by natural"
+    assert page["verdict"] == {
+        "status": "bad",
+        "sentence": "The policy has the value 0.8, 0.1 below the optimum, 0.9; more iterations may "
+        "help.",
+    }
+    first, *others = parts_of(page)
+    assert first["curves"][0]["y"][-1] == 1.0
+    assert first["levels"] == [{"name": "optimum", "y": 0.9}]
+    assert "Smallest curvature that was seen" in [one["title"] for one in others]
+    assert ["s0", "left", "0.9"] in [row for one in others for row in one.get("rows", [])]
+    assert "it ended low" in str(page["sections"])
+
+
 def test_tetris_shows_lines_and_a_game(tmp_path):
     page = page_of([folder_of("tetris", tmp_path)], {})
     assert "31.0 ± 2.0 lines per game" in page["verdict"]["sentence"]
     assert [one["kind"] for one in parts_of(page)].count("game") == 1
+
+
+def test_tetris_shows_its_iterations_while_it_trains(tmp_path):
+    folder = folder_of("tetris", tmp_path)
+    (folder / "results.json").unlink()
+    assert "there is no iteration yet" in page_of([folder], {})["verdict"]["sentence"]
+    rows = [
+        {
+            "iteration": n,
+            "seconds": n / 2,
+            "height": 4 + n // 3,
+            "lines": 2.0 + n,
+            "accepted": n < 4,
+        }
+        for n in range(5)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = page_of([folder], {})
+    assert page["verdict"]["sentence"] == (
+        "Not finished: 5 iterations so far, the last games had 6.0 lines each on 5 rows."
+    )
+    first = parts_of(page)[0]
+    assert [one["name"] for one in first["curves"]] == ["4 rows", "5 rows"]
+    assert first["curves"][1]["y"] == [5.0, 6.0]
+    assert "1 of 5 steps were taken back." in str(page["sections"])
 
 
 def test_a_training_that_runs_was_killed_or_resumed_says_so(tmp_path):
@@ -313,6 +371,12 @@ def test_report_writes_to_the_run_folder_or_where_it_is_told(tmp_path, capsys, m
     assert (status, out) == (2, "")
     assert "is a folder" in err
     assert "no such folder" in run(capsys, "report", "nothing")[2]
+    Path("thesis.html").write_text("<p>mine</p>")
+    status, out, err = run(capsys, "report", "a", "--out", "thesis.html")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "thesis.html: is no report that could be replaced" in err
+    assert Path("thesis.html").read_text() == "<p>mine</p>"
+    assert run(capsys, "report", "a", "--out", "b.html")[0] == 0  # a report is replaced
 
 
 def test_compare_prints_json_and_a_table(tmp_path, capsys, monkeypatch):
@@ -385,7 +449,9 @@ def mutated(value, draws, chance):
     return value
 
 
-@pytest.mark.parametrize("kind", ["training", "experiment", "analysis", "controller", "tetris"])
+@pytest.mark.parametrize(
+    "kind", ["training", "experiment", "analysis", "controller", "plan", "tetris"]
+)
 def test_files_of_any_form_give_a_report(kind, tmp_path):
     draws = np.random.default_rng(len(kind))
     whole = folder_of(kind, tmp_path)
@@ -407,20 +473,56 @@ def test_figures_at_quick_scale_say_so_and_iterations_have_no_halves():
         axis.plot([0, 1, 2], [0.0, 1.0, 4.0])
         axis.set_xlabel("iteration")
         with_note({"one": figure}, "too short")
-        figure.canvas.draw()
+        figure.draw_without_rendering()
     assert figure.get_supxlabel() == "too short"
     assert all(float(tick).is_integer() for tick in axis.get_xticks())
 
 
-def test_a_legend_has_a_pane_so_that_curves_leave_it_readable():
-    from mdpnewton.report.figures import figure_style, new_figure
+def test_a_legend_lies_below_all_axes_and_curves_that_coincide_are_told_apart():
+    from mdpnewton.report.figures import figure_style, legend_below, new_figure, with_note
 
     with figure_style():
-        _, axis = new_figure()
-        axis.plot([0, 1], [0, 1], label="a method")
-        legend = axis.legend()
-    assert legend.get_frame_on()
-    assert legend.get_frame().get_alpha() > 0.8
+        figure, axes = new_figure(1, 2)
+        for axis, second in zip(axes, ([0, 100], [50, 100]), strict=True):
+            axis.plot([0, 1], [0, 100], label="one")
+            axis.plot([0, 1], second, label="other")
+            axis.plot([0, 1], [100, 0.0], label="third")
+            axis.set_xlabel("iteration")
+        legend_below(figure, axes)
+        with_note({"one": figure}, "too short")
+        figure.draw_without_rendering()
+        other, axis = new_figure()
+        axis.plot([0, 1], [0, 1000], label="one")
+        axis.plot([0, 1], [0.5, 1000], label="near")  # less than the width of a line
+        axis.plot([0, 1], [100, 1000], label="far")
+        legend_below(other, [axis])
+    assert [line.get_linestyle() for line in axis.get_lines()] == ["-", "--", "-"]
+    (legend,) = figure.legends
+    assert [one.get_text() for one in legend.get_texts()] == ["one", "other", "third"]
+    styles = [[line.get_linestyle() == "--" for line in axis.get_lines()] for axis in axes]
+    assert styles == [[False, True, False]] * 2  # the same everywhere, as the legend has it
+    place = legend.get_window_extent()
+    assert all(place.y1 <= axis.get_tightbbox().y0 + 1 for axis in axes)
+    assert legend.get_title().get_text() == "too short"
+    assert figure.get_supxlabel() == ""
+
+
+def test_figures_are_drawn_again_from_results_alone(tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(ROOT / "docs" / "results" / "demo", folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in ("demo.png", "demo.svg"):
+        (folder / name).write_bytes(b"old")
+    assert main(["report", str(folder), "--figures", "--out", str(tmp_path / "x.html")]) == 0
+    assert f"figure: {folder}/demo.png\n" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in folder.iterdir()}.keys() == before.keys()
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    (folder / "results.json").write_text('{"methods": {"natural": 3}}')
+    for name in ("results.json", "config.json"):
+        assert main(["report", str(folder), "--figures"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "holds no results of an experiment that this version can draw" in line
+        (folder / name).unlink()
 
 
 def test_the_picture_of_an_analysis_has_every_term_and_labels():

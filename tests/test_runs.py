@@ -120,6 +120,15 @@ def test_a_damaged_job_is_one_line_and_stays(tiny):
 # Refusing
 
 
+def test_a_folder_of_another_command_is_refused_by_its_name(tiny):
+    tiny("--out", "x")
+    about = json.loads(Path("x/config.json").read_text())
+    Path("x/config.json").write_text(json.dumps({**about, "command": "train"}))
+    status, _, err = tiny("--out", "x")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "x: holds a run of `train`, not of `run`; name another folder" in err
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

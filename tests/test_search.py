@@ -45,7 +45,7 @@ def test_protocol_every_method_goes_with_every_rule(method, rule):
             "iterations",
         )
     if rule in ("keep if better", "armijo", "strong wolfe"):
-        objectives = [record.objective for record in found.history] + [found.objective]
+        objectives = found.objectives
         assert all(b >= a - 1e-12 for a, b in pairwise(objectives))
 
 
@@ -65,9 +65,9 @@ def test_protocol_every_method_goes_with_every_policy(method, policy):
 
 def test_second_gauss_newton_with_step_one_never_lowers_the_objective():
     found = mn.search(EVALUATOR, POLICY, START, iterations=100)
-    objectives = [record.objective for record in found.history] + [found.objective]
+    objectives = found.objectives
     assert (np.diff(objectives) >= -1e-12).all()
-    assert found.objective > objectives[0] + 0.1
+    assert objectives[-1] > objectives[0] + 0.1
 
 
 def test_it_stops_when_converged():
@@ -158,9 +158,9 @@ def test_a_search_goes_on_from_its_last_step():
     whole = mn.search(EVALUATOR, POLICY, START, step=rule, iterations=6)
     half = mn.search(EVALUATOR, POLICY, START, step=rule, iterations=3)
     options = {"step": rule, "iterations": 6, "first": 3}
-    rest = mn.search(EVALUATOR, POLICY, half.w, previous=half.history[-1].step, **options)
+    rest = mn.search(EVALUATOR, POLICY, half.last, previous=half.history[-1].step, **options)
     assert half.history + rest.history == whole.history
-    alone = mn.search(EVALUATOR, POLICY, half.w, **options)
+    alone = mn.search(EVALUATOR, POLICY, half.last, **options)
     assert alone.history[0].step.size != rest.history[0].step.size
 
 
@@ -277,19 +277,20 @@ def test_a_search_says_that_it_went_downhill_and_that_systems_were_indefinite():
     evaluator = mn.FiniteEvaluator(negative)
     raw = mn.Precondition("H2", mn.Dense(), 0.0)
     found = mn.search(evaluator, POLICY, START, raw, mn.Constant(0.5), iterations=3)
-    assert found.objective < found.history[0].objective
+    assert found.last_objective < found.history[0].objective
     downhill, indefinite = found.remarks
-    assert downhill.startswith(f"it ended at {found.objective:.6g}, below the ")
-    assert "of iteration 0, whose parameters are `best`; take shorter steps" in downhill
-    assert found.best_objective == found.history[0].objective
-    assert np.array_equal(found.best, START)
+    assert downhill.startswith(f"it ended at {found.last_objective:.6g}, below the ")
+    assert "of iteration 0, whose parameters are `w`; take shorter steps" in downhill
+    assert found.objective == found.history[0].objective
+    assert found.gradient_norm == found.history[0].gradient_norm
+    assert np.array_equal(found.w, START)
     assert indefinite.startswith("3 of 3 linear systems were indefinite; for the second")
     advised = mn.Precondition("V2", fisher_damping=mn.TightOffset())
     found = mn.search(evaluator, POLICY, START, advised, mn.Constant(0.5), iterations=3)
     assert found.objective > found.history[0].objective
     assert found.remarks == ()
-    assert found.best is found.w
-    assert found.best_objective == found.objective
+    assert found.w is found.last
+    assert found.objective == found.last_objective
 
 
 class ThereAndBack(mn.Constant):
@@ -302,19 +303,38 @@ class ThereAndBack(mn.Constant):
 WANDER = (EVALUATOR, POLICY, START, "steepest", ThereAndBack())
 
 
-def test_the_best_of_all_points_is_kept_beside_the_last_one():
+def test_a_search_returns_the_best_of_all_points_beside_the_last_one():
     found = mn.search(*WANDER, iterations=9, keep_trace=True)
     objectives = [EVALUATOR.objective(None, POLICY, w) for w in found.trace]
     assert int(np.argmax(objectives)) == 3
-    assert np.array_equal(found.best, found.trace[int(np.argmax(objectives))])
-    assert found.best_objective == pytest.approx(max(objectives), rel=1e-12)
-    assert np.array_equal(found.w, found.trace[-1])
-    assert found.objective < found.best_objective
+    assert np.array_equal(found.w, found.trace[int(np.argmax(objectives))])
+    assert found.objective == pytest.approx(max(objectives), rel=1e-12)
+    assert found.gradient_norm == found.history[3].gradient_norm
+    assert np.array_equal(found.last, found.trace[-1])
+    assert found.last_objective < found.objective
+    np.testing.assert_allclose(found.objectives, objectives, rtol=1e-12)
+
+
+def test_round_off_does_not_make_an_earlier_point_the_best():
+    class Rounded(mn.FiniteEvaluator):
+        """Later evaluations are lower by less than what numbers can tell."""
+
+        times = 0
+
+        def evaluate(self, key, policy, w):
+            self.times += 1
+            found = super().evaluate(key, policy, w)
+            return replace(found, objective=1.0 - 1e-15 * self.times)
+
+    found = mn.search(Rounded(MDP), POLICY, START, iterations=4)
+    assert found.w is found.last
+    assert found.remarks == ()
 
 
 def test_the_best_point_is_of_the_last_stage_only():
     found = mn.search(Staged(4), POLICY, START, iterations=9, keep_trace=True)
-    assert found.best_objective == found.objective < found.history[0].objective
+    assert found.w is found.last
+    assert found.objective == found.last_objective < found.history[0].objective
     assert found.remarks == ()
 
 
@@ -323,11 +343,12 @@ def test_the_best_point_survives_a_stop(keep_trace):
     states = []
     options = {"iterations": 9, "keep_trace": keep_trace}
     whole = mn.search(*WANDER, checkpoint=lambda state: states.append(state()), **options)
-    assert whole.best_objective > whole.objective
+    assert whole.objective > whole.last_objective
     for state in states[:-1]:
         again = mn.search(*WANDER, resume=state, **options)
-        assert np.array_equal(again.best, whole.best)
-        assert again.best_objective == whole.best_objective
+        assert np.array_equal(again.w, whole.w)
+        assert repr(again.objectives) == repr(whole.objectives)
+        assert (again.objective, again.gradient_norm) == (whole.objective, whole.gradient_norm)
     older = states[-2] | {"trace": states[-2]["trace"][-1:]}  # as it was before best points
     again = mn.search(*WANDER, resume=older, iterations=9)
-    assert np.array_equal(again.w, whole.w)
+    assert np.array_equal(again.last, whole.last)

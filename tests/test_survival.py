@@ -71,7 +71,7 @@ def test_a_search_goes_on_bit_for_bit_from_any_iteration(name, tmp_path):
         again, evaluator = searched(name, 6, resume=state, keep_trace=True)
         same(again.trace, whole.trace)
         assert repr(again.history) == repr(whole.history)
-        assert repr((again.objective, again.status)) == repr((whole.objective, whole.status))
+        assert repr((again.objectives, again.status)) == repr((whole.objectives, whole.status))
         same(evaluator.state(), first.state())
 
 
@@ -87,6 +87,7 @@ def test_an_exact_search_goes_on_with_its_patience_and_line_search():
         again = mn.search(evaluator, policy, w, resume=state, **options)
         assert repr(again.history) == repr(whole.history)
         np.testing.assert_array_equal(again.w, whole.w)
+        np.testing.assert_array_equal(again.last, whole.last)
         assert again.status == whole.status
 
 
@@ -209,6 +210,11 @@ def without_times(folder):
     return found
 
 
+def iterations(folder, name):
+    lines = (Path(folder) / name).read_text().splitlines()
+    return [json.loads(line)["iteration"] for line in lines]
+
+
 WALK = "user_environments:user/Walk-v0"
 COMMANDS = {
     "train": ["train", "cartpole", "--policy=linear", "--iterations=2"],
@@ -250,6 +256,9 @@ def test_a_command_that_dies_after_any_operation_goes_on(name, tmp_path, monkeyp
         if "train" in COMMANDS[name][0]:
             metrics = (Path(folder) / "metrics.jsonl").read_text()
             assert metrics == Path("whole/metrics.jsonl").read_text(), moment
+            assert iterations(folder, "times.jsonl") == [0, 1], moment
+        if "tetris" in COMMANDS[name][0]:
+            assert iterations(folder, "metrics.jsonl") == [0, 1, 2], moment
 
     assert every_death(monkeypatch, run, check, STATES) > 12
     capsys.readouterr()

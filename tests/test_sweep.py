@@ -1,12 +1,15 @@
 """Trainings of several seeds, and the numbers of a training for TensorBoard."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from mdpnewton.cli import main
 from mdpnewton.cli.sweep import seeds_of
+from mdpnewton.jobs import Here
+from mdpnewton.jobs.store import do_job
 
 SHORT = ("train", "cartpole", "--policy", "linear", "--iterations", "1")
 
@@ -36,6 +39,10 @@ def test_a_sweep_has_a_folder_per_seed_with_the_numbers_of_that_seed_and_goes_on
     assert [one["seed"] for one in results["runs"]] == [3, 4]
     (group,) = results["comparison"]["groups"].values()
     assert group["seeds"] == [3, 4]
+    (line,) = (folder / "seed-3" / "times.jsonl").read_text().splitlines()
+    time = json.loads(line)
+    assert time["seconds"] > 0
+    assert group["seconds_to_level"][0] == time["seconds"]  # the level is where its curve begins
     page = (folder / "report.html").read_text()
     assert "2 runs that differ in their seeds" in page
     before = (folder / "seed-3" / "policy.npz").stat().st_mtime_ns
@@ -55,6 +62,30 @@ def test_a_sweep_has_a_folder_per_seed_with_the_numbers_of_that_seed_and_goes_on
     assert 'holds a run with seeds "3-4"' in err
 
 
+def test_a_sweep_on_machines_that_do_not_see_its_folder_writes_the_same_files(train, monkeypatch):
+    class Elsewhere(Here):
+        def submit(self, function, *arguments):
+            if function is do_job:  # others are those that play episodes
+                arguments = (arguments[0], f"/nowhere/{arguments[1]}")
+            return super().submit(function, *arguments)
+
+    monkeypatch.setattr("mdpnewton.cli.workers.executor_for", lambda *about: Elsewhere())
+    assert train("--seeds", "3-4", "--out", "sweep")[0] == 0
+    assert train("--seed", "4", "--out", "alone")[0] == 0
+    for name in ("metrics.jsonl", "results.json", "policy.npz"):
+        one, other = (Path(folder, name).read_bytes() for folder in ("sweep/seed-4", "alone"))
+        assert one == other, name
+    assert {one.name for one in Path("alone").iterdir()} - {".lock"} == {
+        one.name for one in Path("sweep/seed-4").iterdir()
+    }
+    results = json.loads(Path("sweep/results.json").read_text())
+    assert [one["seed"] for one in results["runs"]] == [3, 4]
+    assert "files" not in results
+    shutil.rmtree("sweep/seed-3")
+    assert train("--seeds", "3-4", "--out", "sweep")[0] == 0
+    assert Path("sweep/seed-3/policy.npz").is_file()
+
+
 @pytest.mark.parametrize("text", ["", "3", "4-3", "a-b", "1-2-3", "0-99999999999", "-1-2"])
 def test_seeds_that_are_none_are_refused_in_one_line(text):
     with pytest.raises(ValueError, match="write FIRST-LAST"):
@@ -62,9 +93,8 @@ def test_seeds_that_are_none_are_refused_in_one_line(text):
 
 
 def test_what_a_sweep_cannot_do_is_refused_before_anything_is_written(train):
-    for more in (("--cluster", "local"), ("--tensorboard", "logs")):
-        status, out, err = train("--seeds", "0-1", *more)
-        assert (status, out, err.count("\n")) == (2, "", 1)
+    status, out, err = train("--seeds", "0-1", "--tensorboard", "logs")
+    assert (status, out, err.count("\n")) == (2, "", 1)
     assert not Path("runs").exists()
 
 

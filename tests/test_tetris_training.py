@@ -128,13 +128,13 @@ def test_a_step_has_the_divergence_that_was_asked_for():
     evaluator = TetrisEvaluator(Survival(0.9), games=200)
     moved = mn.search(evaluator, SMALL, w, method, rule, **options)
     found = evaluator.evaluate(jax.random.fold_in(options["key"], 0), SMALL, jnp.asarray(w))
-    d, fisher = np.asarray(moved.w) - w, np.asarray(found.matrices["fisher"])
+    d, fisher = np.asarray(moved.last) - w, np.asarray(found.matrices["fisher"])
     assert d @ fisher @ d / found.decisions / 2 == pytest.approx(0.01, rel=1e-9)
     (record,) = moved.history
     assert (record.step.divergence, record.report.slope > 0) == (0.01, True)
     kept = mn.search(Broken(Survival(0.9), games=20), SMALL, w, method, rule, **options)
     (record,) = kept.history
-    assert np.array_equal(kept.w, w)
+    assert np.array_equal(kept.last, w)
     assert (record.step.accepted, record.report.status) == (False, "not finite")
 
 
@@ -229,7 +229,7 @@ def test_a_search_goes_on_bit_for_bit_from_plain_data():
             first=n,
             previous=previous,
         )
-        w, previous, state = np.asarray(ended.w), ended.history[-1].step, evaluator.state()
+        w, previous, state = np.asarray(ended.last), ended.history[-1].step, evaluator.state()
     np.testing.assert_array_equal(w, whole.w)
     assert previous == whole.previous
     np.testing.assert_equal(state, whole.evaluator.state())
@@ -307,7 +307,7 @@ def test_the_librarys_search_runs_on_accumulated_matrices(method):
         evaluator, SMALL, w, method, sizes, key=jax.random.key(0), iterations=2, patience=None
     )
     assert len(found.history) == 2
-    assert np.isfinite(np.asarray(found.w)).all()
+    assert np.isfinite(np.asarray(found.last)).all()
     assert evaluator.pieces > 0
 
 

@@ -11,8 +11,6 @@ from mdpnewton.cli.settings import experiment_help, settings_plan
 from mdpnewton.cli.tables import experiments
 from mdpnewton.version import RESULTS, __version__
 
-SHORT = {"quick": "quick scale: too short to judge"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -81,15 +79,16 @@ def _plan(options: Options, folder: Path) -> Plan:
         found = jobs.done(begin, folder, progress, executor, (first, count))
         if found is None:
             return jobs.unfinished(begin, folder)
-        from mdpnewton.report.figures import with_note
+        from mdpnewton.cli.figures import SHORT, drawn
 
         results: dict[str, Any] = {**about, **found}
         more = getattr(module, "pictures", None)
         return Outcome(
             results,
             table=lambda: module.table(results),
-            draw=lambda: with_note(module.draw(results, config), SHORT.get(options.scale, "")),
+            draw=lambda: drawn(row, results, config, options.scale),
             pictures=None if more is None else lambda: more(results, folder),
+            note=SHORT.get(options.scale, ""),
         )
 
     return Plan(

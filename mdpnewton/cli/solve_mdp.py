@@ -47,6 +47,7 @@ def plan_mdp(options: Any, folder: Path) -> Plan:
 def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: Progress) -> Outcome:
     from mdpnewton.files.finite_models import save_model
     from mdpnewton.models.optimum import policy_iteration
+    from mdpnewton.report.training import record_metrics
     from mdpnewton.training.plan import plan_policy
 
     mdp, policy, w = model
@@ -58,7 +59,7 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
     found = plan_policy(
         mdp, policy, w, options.method, iterations=options.iterations, progress=shown
     )
-    saved = folder / "policy.npz"
+    saved, choices = folder / "policy.npz", _choices(mdp, policy, found.w)
     results = {
         "problem": options.model.stem,
         "criterion": mdp.criterion,
@@ -69,12 +70,16 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
         "iterations": len(found.history),
         "status": found.status,
         "policy": str(saved),
+        "remarks": list(found.remarks),
+        "objectives": found.objectives,
+        "history": [record_metrics(one) for one in found.history],
+        "choices": choices,
     }
     folder.mkdir(parents=True, exist_ok=True)
     save_model(saved, mdp, policy, found.w)
     return Outcome(
         results,
-        table=partial(_table, results, mdp, _choices(mdp, policy, found.w)),
+        table=partial(_table, results, mdp, choices),
         draw=partial(_drawn, found, best.objective, options),
         files={"policy": saved},
         note=found.failure,
@@ -113,15 +118,14 @@ def _table(results: dict[str, Any], mdp: Any, choices: list[tuple[str, str, floa
 
 
 def _drawn(found: Any, optimum: float, options: Any) -> dict[str, Any]:
-    from mdpnewton.report.figures import new_figure
+    from mdpnewton.report.figures import legend_below, new_figure
 
     figure, axes = new_figure(1, 1)
     axis = axes.ravel()[0] if hasattr(axes, "ravel") else axes
-    values = [record.objective for record in found.history] + [found.objective]
-    axis.plot(values, label=options.method.replace("_", " "))
+    axis.plot(found.objectives, label=options.method.replace("_", " "))
     axis.axhline(optimum, ls=":", color="black", label="optimum")
     axis.set_xlabel("iterations")
     axis.set_ylabel("U")
     axis.set_title(options.model.stem)
-    axis.legend()
+    legend_below(figure, [axis])
     return {"solve": figure}

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 from mdpnewton.cli.flow import Outcome, Plan, Progress
 from mdpnewton.jobs import Job, job_checkpoint
@@ -24,13 +27,11 @@ def sweep_plan(options: Any, folder: Path) -> Plan:
         options: The options of `train`.
         folder: The folder of the sweep.
     """
-    from mdpnewton.cli.workers import executor_for
+    from mdpnewton.cli.workers import executor_for, modules_of
     from mdpnewton.environments.names import simulator_of
     from mdpnewton.files.identity import MARK
 
     seeds_of(options.seeds)
-    if options.cluster is not None:
-        raise ValueError("--seeds with --cluster: a sweep needs its folder; use --workers N")
     if options.tensorboard is not None:
         raise ValueError("--seeds with --tensorboard: log single trainings, or look at `report`")
     simulator_of(options.environment)  # refuses what cannot be, before the first training
@@ -43,7 +44,8 @@ def sweep_plan(options: Any, folder: Path) -> Plan:
         "version": __version__,
         MARK: RESULTS,
     }
-    executor = executor_for(options.workers)
+    modules = modules_of(options.environment)
+    executor = executor_for(options.workers, options.cluster, modules)
     run = partial(_swept, about, folder, executor)
     return Plan(run, title="sweep", about=about, resumes=True, restart=options.restart)
 
@@ -66,18 +68,32 @@ def work(about: Mapping[str, Any]) -> Work:
         for seed in seeds_of(about["seeds"])
     ]
     found = yield jobs
-    return {"runs": [found[job.name] for job in jobs]}
+    every = [dict(found[job.name]) for job in jobs]
+    files = {job.name: one.pop("files") for job, one in zip(jobs, every, strict=True)}
+    return {"runs": every, "files": files}
 
 
 def trained(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """One training in the folder of its seed; it goes on with what is there."""
+    """One training in the folder of its seed; it goes on with what is there.
+
+    On a machine that does not see the folder it is done in one that goes with it, and its files
+    are part of what is found.
+    """
+    kept = job_checkpoint().path
+    if kept is not None:
+        return {**_trained_in(kept.parent.parent / f"seed-{seed}", options, seed), "files": {}}
+    with TemporaryDirectory() as place:
+        folder = Path(place) / f"seed-{seed}"
+        found = _trained_in(folder, options, seed)
+        files = [one for one in folder.iterdir() if one.is_file() and one.name[0] != "."]
+        contents = {one.name: np.frombuffer(one.read_bytes(), np.uint8) for one in files}
+    return {**found, "files": contents}
+
+
+def _trained_in(folder: Path, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from mdpnewton.cli import train
     from mdpnewton.cli.flow import carry_out
 
-    kept = job_checkpoint().path
-    if kept is None:
-        raise ValueError("a sweep needs a folder that all of its workers can write to")
-    folder = kept.parent.parent / f"seed-{seed}"
     one = replace(train.Options(**options), seed=seed)
     words = f"mdpnewton train {one.environment} --seeds ... (seed {seed})"
     outcome, _ = carry_out(train.COMMAND.plan(one, folder), folder, words, quiet=True)
@@ -90,11 +106,16 @@ def trained(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 def _swept(about: Mapping[str, Any], folder: Path, executor: Any, progress: Progress) -> Outcome:
     from mdpnewton.cli import jobs
+    from mdpnewton.files.folder import prepare, write_whole
     from mdpnewton.files.found import found_in, run_folders
     from mdpnewton.report.page.several import compare
 
     found = jobs.done(partial(work, about), folder, progress, executor, (0, 1))
     assert found is not None  # there are no shards
+    for name, files in found.pop("files").items():
+        for file, content in files.items():  # of trainings elsewhere
+            prepare(folder / name)
+            write_whole(folder / name / file, np.asarray(content).tobytes())
     asked = {name: about[name] for name in ("environment", "method", "policy", "seeds", "version")}
     results = {**asked, **found, "comparison": compare(list(map(found_in, run_folders(folder))))}
     return Outcome(results, partial(_table, results))

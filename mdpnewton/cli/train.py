@@ -124,16 +124,19 @@ def _played_by(executor: Any, simulator: Any) -> Any:
 
 
 def _trained(options: Options, folder: Path, simulator: Any, progress: Progress) -> Outcome:
+    from mdpnewton.files.lines import Clock
     from mdpnewton.report.tensorboard import scalars
     from mdpnewton.report.training import as_metrics, shown_metrics
     from mdpnewton.training.train import finished, no_iteration, proceed
 
+    clock = Clock(folder)
     transitions, iterations = options.transitions, options.iterations
     if transitions is None and iterations is None:
         transitions = TRANSITIONS
     total = transitions or iterations or 0
     progress(0, total, "first batch")
     training = _begun(options, folder, simulator)
+    clock.go_on(training.iteration)
     with (
         _Saving(folder) as saving,
         _metrics(folder, training).open("a") as lines,
@@ -144,6 +147,7 @@ def _trained(options: Options, folder: Path, simulator: Any, progress: Progress)
             line = as_metrics(training.history[-1])
             if training.restarts and training.restarts[-1] == training.iteration - 1:
                 print(f"mdpnewton: warning: {WENT_BACK}", file=sys.stderr)
+            clock.note(line["iteration"])
             saving.keep(training)
             lines.write(json.dumps(line) + "\n")
             lines.flush()

@@ -32,7 +32,8 @@ class Run:
         x: Positions of its curve, as numbers of transitions.
         y: Values of its curve.
         nothing: The score of doing nothing in the task; None if unknown.
-        seconds: How long it took; None if unknown.
+        seconds: How long it had taken at each position of its curve, None where that is unknown;
+            empty if nothing is known.
         steps: What the positions count.
     """
 
@@ -43,7 +44,7 @@ class Run:
     x: Sequence[float] = field(default_factory=tuple)
     y: Sequence[float] = field(default_factory=tuple)
     nothing: float | None = None
-    seconds: float | None = None
+    seconds: Sequence[float | None] = field(default_factory=tuple)
     steps: str = "transitions"
 
 
@@ -108,11 +109,9 @@ def _summary(
     """The scores of a group, their interquartile mean, and when its curves reach the level."""
     mine = [run for run in runs if run.group == group]
     middle, low, high = interval(overall, [scores])
-    reached = [_first_reaching(run, levels[run.task]) for run in mine]
-    seconds = [
-        None if at is None or run.seconds is None else run.seconds * at / (run.x[-1] or 1.0)
-        for run, at in zip(mine, reached, strict=True)
-    ]
+    places = [(run, _first_reaching(run, levels[run.task])) for run in mine]
+    reached = [None if at is None else float(run.x[at]) for run, at in places]
+    seconds = [None if at is None or not run.seconds else run.seconds[at] for run, at in places]
     return {
         "runs": len(mine),
         "seeds": [run.seed for run in mine],
@@ -151,11 +150,12 @@ def _smooth(run: Run) -> np.ndarray:
     return np.asarray((total[end] - total[begin]) / (end - begin))
 
 
-def _first_reaching(run: Run, level: float | None) -> float | None:
+def _first_reaching(run: Run, level: float | None) -> int | None:
+    """The number of the first point of a curve at which it has reached the level."""
     if level is None or not len(run.y):
         return None
     reached = np.flatnonzero(_smooth(run) >= level)
-    return float(run.x[reached[0]]) if reached.size else None
+    return int(reached[0]) if reached.size else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:

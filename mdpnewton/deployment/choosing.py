@@ -1,4 +1,4 @@
-"""How a policy chooses when it is loaded: in NumPy where it can, otherwise in compiled calls."""
+"""How a policy of one's own chooses when it is loaded: in its `actor`, or in compiled calls."""
 
 from typing import Any
 
@@ -10,15 +10,11 @@ from jaxtyping import ArrayLike, PyTree
 
 from mdpnewton.policies import Policy
 from mdpnewton.policies.acting import Actor
-from mdpnewton.policies.alone import Choose, chooser
-from mdpnewton.policies.arrays import plainly
+from mdpnewton.policies.alone import Choose
 
 
-def choosing(policy: Policy, w: PyTree) -> Choose:
-    """From an observation, or a batch of them, to actions of the policy; see `chooser`."""
-    plain = plainly(policy, w)
-    if plain is not None:
-        return chooser(*plain)
+def own_choosing(policy: Policy, w: PyTree) -> Choose:
+    """From an observation, or a batch of them, to actions of the policy."""
     actor = policy.actor(w)
     return _compiled(policy, w) if actor is None else _one_by_one(actor)
 

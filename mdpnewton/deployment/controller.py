@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
+from mdpnewton.checks import choice
+from mdpnewton.deployment.recipe import Piece, Stored, made, written
 from mdpnewton.files.controllers import BLANK
-from mdpnewton.files.exported import export_controller
-from mdpnewton.policies import FiniteStateController
+from mdpnewton.files.exported import FORMATS, export_numpy, export_onnx
+from mdpnewton.policies import FiniteStateController, alone_controller
 from mdpnewton.policies.alone_controller import Remembering
 
 
@@ -29,7 +31,9 @@ class LoadedController:
         self.about |= {"blank": self.observations[-1] == BLANK, "greedy": greedy}
         tables = policy.tables(w)._asdict()
         self._arrays = {name: np.asarray(table) for name, table in tables.items()}
-        self._memory = Remembering(self.about, self._arrays)
+        about = (list(self.observations), self.about["blank"], greedy)
+        self._recipe = Piece(Remembering, (*about, *map(Stored, self._arrays)))
+        self._memory: Remembering = made(self._recipe, self._arrays)
 
     def __repr__(self) -> str:
         nodes = self._arrays["initial"].shape[1]
@@ -77,13 +81,39 @@ class LoadedController:
         """
         return self._memory.act(observation, greedy=greedy, rng=rng)
 
-    def export(self, folder: str | PathLike[str]) -> Path:
-        """Write the controller as `policy.py`, which needs NumPy alone, and its tables beside it.
+    def export(self, folder: str | PathLike[str], *, format: str = "numpy") -> Path:
+        """Write the controller in a form that needs neither this library nor JAX.
 
         Args:
             folder: The folder, which is created. One that holds an export already is refused.
+            format: "numpy" for `policy.py`, which needs NumPy alone and has `act` and `reset` as
+                they are here, with its tables beside it; "onnx" for `policy.onnx`, see
+                `export_onnx`.
 
         Returns:
-            The file policy.py, which has `act` and `reset` as they are here.
+            The file policy.py or policy.onnx.
         """
-        return export_controller(Path(folder), self.about, self._arrays)
+        choice("export", "format", format, FORMATS)
+        if format == "onnx":
+            return self.export_onnx(Path(folder) / "policy.onnx")
+        what = f"Controller for {self.about.get('problem', 'a problem')}"
+        sources = [alone_controller]
+        return export_numpy(Path(folder), what, written(self._recipe), sources, self._arrays)
+
+    def export_onnx(self, file: str | PathLike[str]) -> Path:
+        """Write the controller as an ONNX model (extra `onnx`).
+
+        Its inputs `node` and `observation` are numbers, shape (batch,) and type int64; the node is
+        -1 when an episode begins. Its outputs `action` and `next_node` are the most probable ones,
+        as `act(greedy=True)` takes them; `probabilities`, shape (batch, nodes, actions), are those
+        of next node and action together, for programs that draw them.
+
+        Args:
+            file: The file. One that exists already is refused.
+
+        Returns:
+            The file.
+        """
+        from mdpnewton.deployment.onnx import controller_model
+
+        return export_onnx(Path(file), controller_model(self._arrays))

@@ -15,7 +15,7 @@ def onnx_model(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """The model that `LoadedPolicy.export_onnx` writes.
 
     Args:
-        about: Description of the policy, as `Acting` takes it.
+        about: Description of the policy, with its spaces.
         arrays: Its arrays.
     """
     onnx = required("onnx", "an ONNX model")
@@ -33,21 +33,35 @@ def onnx_model(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     else:
         last = graph("Reshape", last, graph.constant(np.array([0, *action["shape"]])))
     graph("Cast", last, to=target, out="action")
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "policy",
-            [helper.make_tensor_value_info("observation", double, ["batch", size])],
-            [helper.make_tensor_value_info("action", target, ["batch", *action["shape"]])],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR,
-        producer_name="mdpnewton",
+    taken = ("action", target, ["batch", *action["shape"]])
+    return graph.model([("observation", double, ["batch", size])], [taken])
+
+
+def controller_model(tables: dict[str, np.ndarray]) -> bytes:
+    """The model that `LoadedController.export_onnx` writes.
+
+    Args:
+        tables: Its tables by name.
+    """
+    onnx = required("onnx", "an ONNX model")
+    graph, whole, double = _Graph(onnx), onnx.TensorProto.INT64, onnx.TensorProto.DOUBLE
+    initial, action = tables["initial"], tables["action"]
+    before = np.concatenate([initial[None], tables["transition"]])  # the first: nothing before
+    both = before[..., None] * np.moveaxis(action, 0, 1)[None]  # by row, seen, node, action
+    _, seen, nodes, actions = both.shape
+    best = both.reshape(-1, nodes * actions).argmax(axis=1)
+    row = graph("Add", "node", graph.constant(np.int64(1)))
+    row = graph("Mul", row, graph.constant(np.int64(seen)))
+    row = graph("Add", row, "observation")
+    graph("Gather", graph.constant(best % actions), row, out="action")
+    graph("Gather", graph.constant(best // actions), row, out="next_node")
+    shared = graph.constant(both.reshape(-1, nodes, actions))
+    graph("Gather", shared, row, out="probabilities")
+    outputs = [(name, whole, ["batch"]) for name in ("action", "next_node")]
+    return graph.model(
+        [(name, whole, ["batch"]) for name in ("node", "observation")],
+        [*outputs, ("probabilities", double, ["batch", nodes, actions])],
     )
-    onnx.checker.check_model(model)
-    content: bytes = model.SerializeToString()
-    return content
 
 
 class _Graph:
@@ -68,9 +82,25 @@ class _Graph:
         self.constants.append(self._onnx.numpy_helper.from_array(np.asarray(array), name))
         return name
 
+    def model(
+        self, inputs: list[tuple[str, int, list[Any]]], outputs: list[tuple[str, int, list[Any]]]
+    ) -> bytes:
+        """The whole model, checked; inputs and outputs have a name, a type and a shape."""
+        helper = self._onnx.helper
+        ends = ([helper.make_tensor_value_info(*one) for one in each] for each in (inputs, outputs))
+        model = helper.make_model(
+            helper.make_graph(self.nodes, "policy", *ends, self.constants),
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR,
+            producer_name="mdpnewton",
+        )
+        self._onnx.checker.check_model(model)
+        content: bytes = model.SerializeToString()
+        return content
+
 
 def _outputs(graph: _Graph, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    """The logits or the mean; see `chooser`."""
+    """The logits or the mean; see `choosing`."""
     single, double = graph._onnx.TensorProto.FLOAT, graph._onnx.TensorProto.DOUBLE
     x = "observation"
     if "mean" in arrays:
@@ -101,7 +131,7 @@ def _outputs(graph: _Graph, about: dict[str, Any], arrays: dict[str, np.ndarray]
 def _in_the_box(
     graph: _Graph, about: dict[str, Any], arrays: dict[str, np.ndarray], mean: str
 ) -> str:
-    """The action that the environment gets for a mean; see `Acting.sent`."""
+    """The action that the environment gets for a mean; see `to_box`."""
     if about["squashed"]:
         most = (graph.constant(-MOST), graph.constant(MOST))
         mean = graph("Clip", graph("Tanh", mean), *most)

@@ -8,13 +8,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from mdpnewton.checks import choice, refuse
-from mdpnewton.deployment.choosing import choosing
-from mdpnewton.files.exported import export_numpy, export_onnx
-from mdpnewton.policies import Policy
+from mdpnewton.deployment.choosing import own_choosing
+from mdpnewton.deployment.recipe import acting, choosing, made, written
+from mdpnewton.files.exported import FORMATS, export_numpy, export_onnx
+from mdpnewton.policies import Policy, alone
 from mdpnewton.policies.alone import Acting
 from mdpnewton.policies.arrays import Plainly, plainly
-
-FORMATS = ("numpy", "onnx")
 
 
 class LoadedPolicy:
@@ -34,8 +33,11 @@ class LoadedPolicy:
         self, about: dict[str, Any], bounds: dict[str, np.ndarray], policy: Policy, w: PyTree
     ):
         self.about, self.policy, self.w = about, policy, w
-        self._bounds = bounds
-        self._acting = Acting(about, bounds, choosing(policy, w))
+        self._bounds, plain = bounds, plainly(policy, w)
+        if plain is None:
+            self._acting: Acting = made(acting(about, own_choosing(policy, w)), bounds)
+        else:
+            self._acting = made(acting(about, choosing(*plain)), {**plain.arrays, **bounds})
 
     def __repr__(self) -> str:
         trained = self.about["environment"] or "a simulator"
@@ -95,9 +97,12 @@ class LoadedPolicy:
         choice("export", "format", format, FORMATS)
         if format == "onnx":
             return self.export_onnx(Path(folder) / "policy.onnx")
-        plain = self._plain()
-        about = {**self.about, **plain.about}
-        return export_numpy(Path(folder), about, {**plain.arrays, **self._bounds})
+        plain, about = self._plain(), self.about
+        where = about["environment"] or "a simulator"
+        what = f"Policy ({about['kind']}) trained on {where} by {about['method']}"
+        policy = written(acting(about, choosing(*plain)))
+        arrays = {**plain.arrays, **self._bounds}
+        return export_numpy(Path(folder), what, policy, [alone], arrays)
 
     def export_onnx(self, file: str | PathLike[str]) -> Path:
         """Write the most probable actions as an ONNX model (extra `onnx`).

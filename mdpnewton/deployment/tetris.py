@@ -1,27 +1,17 @@
 """Weights of a Tetris policy that play on a board of the user."""
 
-from typing import Any, NamedTuple
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mdpnewton.checks import choice, refuse, told
-from mdpnewton.domains.tetris.pieces import NAMES
-from mdpnewton.domains.tetris.plain import FEATURES, candidates, gibbs, score
-from mdpnewton.domains.tetris.simulate import checked_weights
-
-
-class TetrisMove(NamedTuple):
-    """Where a piece goes.
-
-    Attributes:
-        rotation: Number of quarter turns that make a difference.
-        column: Column of the piece's left side.
-        action: The same as a number, as `mdpnewton/Tetris-v0` takes it.
-    """
-
-    rotation: int
-    column: int
-    action: int
+from mdpnewton.checks import choice, refuse
+from mdpnewton.deployment.recipe import Piece, Stored, made, written
+from mdpnewton.domains.tetris import pieces, placing, plain
+from mdpnewton.domains.tetris.placing import Placing, TetrisMove
+from mdpnewton.domains.tetris.plain import FEATURES
+from mdpnewton.files.exported import GAME, export_numpy
 
 
 class LoadedTetris:
@@ -36,7 +26,10 @@ class LoadedTetris:
     def __init__(self, weights: list[float], features: str, greedy: bool):
         self.features = choice("LoadedTetris", "features", features, FEATURES)
         self.weights, self.greedy = np.asarray(weights, float), greedy
-        self._generator: np.random.Generator | None = None
+        if not np.isfinite(self.weights).all():
+            refuse("LoadedTetris", "weights", "must be finite, but has NaN or infinite entries")
+        self._recipe = Piece(Placing, (FEATURES[features], Stored("weights"), greedy))
+        self._placing: Placing = made(self._recipe, {"weights": self.weights})
 
     def __repr__(self) -> str:
         return f"LoadedTetris({self.features} features)"
@@ -47,8 +40,7 @@ class LoadedTetris:
         Args:
             seed: Random seed of the placements from now on, if they are drawn.
         """
-        if seed is not None:
-            self._generator = np.random.default_rng(seed)
+        self._placing.reset(seed)
 
     def act(
         self,
@@ -67,28 +59,17 @@ class LoadedTetris:
             rng: NumPy generator to draw with; by default the policy's own, which `load` or `reset`
                 seeds.
         """
-        cells = np.asarray(board).astype(bool)
-        if cells.ndim != 2:
-            refuse("act", "board", f"needs shape (height, width), got {cells.shape}")
-        checked_weights("act", self.weights, self.features, *cells.shape)
-        options = candidates(cells, _number(piece))
-        if not options:
-            return None
-        rows = (FEATURES[self.features](placed) for placed in options.values())
-        scores = np.array([score(self.weights, row) for row in rows])
-        if self.greedy if greedy is None else greedy:
-            chosen = int(scores.argmax())
-        else:
-            if rng is None:
-                self._generator = self._generator or np.random.default_rng()
-                rng = self._generator
-            chosen = int(rng.choice(len(scores), p=gibbs(scores)))
-        rotation, column = list(options)[chosen]
-        return TetrisMove(rotation, column, rotation * cells.shape[1] + column)
+        return self._placing.act(board, piece, greedy=greedy, rng=rng)
 
+    def export(self, folder: str | PathLike[str]) -> Path:
+        """Write `policy.py`, which needs NumPy alone, and the weights beside it.
 
-def _number(piece: Any) -> int:
-    number = NAMES.index(piece) if piece in NAMES else piece
-    if not isinstance(number, int | np.integer) or not 0 <= number < len(NAMES):
-        refuse("act", "piece", f"must be 0 to 6 or one of {', '.join(NAMES)}, got {told(piece)}")
-    return int(number)
+        Args:
+            folder: The folder, which is created. One that holds an export already is refused.
+
+        Returns:
+            The file policy.py, which has `act` and `reset` as they are here.
+        """
+        what = f"Weights of {len(self.weights)} features of Tetris"
+        sources, arrays = [pieces, plain, placing], {"weights": self.weights}
+        return export_numpy(Path(folder), what, written(self._recipe), sources, arrays, GAME)

@@ -18,7 +18,7 @@ from mdpnewton.experiments.learning_curves import draw_curves, shown_final, summ
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.jobs.job import Work
-from mdpnewton.report.figures import Look, Looks, look, new_figure
+from mdpnewton.report.figures import Look, Looks, legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
 
@@ -262,11 +262,13 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[0].set_ylabel("reward of the samples")
     axes[1].set_ylabel("share of runs whose mean catches")
     axes[1].set_ylim(-0.02, 1.02)
+    if not any(any(found["share_curve"]["mean"]) for found in results["methods"].values()):
+        axes[1].set_title(f"no mean catches within {config.updates} updates")
     for axis in axes:
         axis.set_xlabel("update")
     runs = len(next(iter(results["methods"].values()))["catches"])
     axes[0].set_title(f"Ball-in-a-cup: {config.samples} rollouts per update, runs: {runs}")
-    axes[1].legend(loc="center right")
+    legend_below(figure, axes, 4)
     return {"ball_in_cup": figure}
 
 

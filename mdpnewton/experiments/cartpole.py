@@ -33,7 +33,7 @@ from mdpnewton.jobs.job import Work
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
 from mdpnewton.policies import LinearGaussian, RadialBasis
-from mdpnewton.report.figures import Look, Looks, new_figure
+from mdpnewton.report.figures import Look, Looks, legend_below, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SteepestDescent
 from mdpnewton.steps import Decay, KeepIfBetter
@@ -181,12 +181,12 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[0].set_title("the paper's actor-critic")
     axes[1].set_title("practical preset, several directions")
     for axis in axes:
-        axis.axhline(OPTIMUM, color="black", lw=0.8, ls=":")
+        axis.axhline(OPTIMUM, color="black", lw=0.8, ls=":", label="optimum")
         axis.set_xlabel("thousands of transitions")
         axis.set_xlim(left=0)
         axis.set_ylim(0, 60)
-        axis.legend(loc="lower right", ncols=2)
-    axes[0].set_ylabel("discounted return (dotted: optimum)")
+    axes[0].set_ylabel("discounted return")
+    legend_below(figure, axes, 4)
     return {"cartpole": figure}
 
 

@@ -20,7 +20,7 @@ from mdpnewton.hessian import cross_term
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
-from mdpnewton.report.figures import new_figure
+from mdpnewton.report.figures import legend_below, new_figure
 from mdpnewton.report.tables import new_table
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> d
             (
                 np.linalg.norm(A1, 2),
                 np.linalg.norm(H12 + H12.T, 2),
-                np.linalg.norm(np.asarray(w - found.w)),
+                np.linalg.norm(np.asarray(w - found.last)),
                 np.linalg.norm(np.asarray(gradient(policy, w, pairs))),
                 pairs.objective,
             )
@@ -117,7 +117,7 @@ def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> d
         "norm_A1": a1,
         "norm_H12": h12,
         "objective": objective,
-        "optimum": [float(x) for x in np.asarray(found.w)],
+        "optimum": [float(x) for x in np.asarray(found.last)],
         "value_consistent_at_start_and_half_way": consistent,
     }
 
@@ -143,7 +143,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[0].set_ylabel("spectral norm")
     axes[0].set_title(f"{results['maze']}, {results['features']}-state features")
     axes[1].set_title("the same against the gradient")
-    axes[1].legend()
+    legend_below(figure, axes)
     return {results["maze"]: figure}
 
 

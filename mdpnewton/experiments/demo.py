@@ -20,7 +20,7 @@ from mdpnewton.experiments.settings import check_settings
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import Gibbs
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import StepRule, StrongWolfe
 
@@ -91,7 +91,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axis.set_xlabel("iteration")
     axis.set_ylabel("share of the best gain")
     axis.set_title("random MDPs, poorly scaled features, strong Wolfe steps")
-    axis.legend()
+    legend_below(figure, [axis])
     return {"demo": figure}
 
 
@@ -126,4 +126,4 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> n
         gradient_tolerance=0.0,
         patience=None,
     ).or_interrupt()
-    return np.array([record.objective for record in found.history] + [found.objective])
+    return np.array(found.objectives)

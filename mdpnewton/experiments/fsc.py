@@ -14,7 +14,7 @@ from mdpnewton.files.pomdp import load_pomdp
 from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.models.pomdp import optimal_value
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.controllers import search_controllers
 
@@ -143,6 +143,7 @@ def _summary(way: dict[str, Any], best: float, config: Config) -> dict[str, Any]
                 name: np.quantile(curves[:, points], q, axis=0).tolist()
                 for name, q in (("low", 0.25), ("median", 0.5), ("high", 0.75))
             },
+            "runs": [[float(f"{value:.6g}") for value in one] for one in curves[:, points]],
         },
     }
 
@@ -181,7 +182,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.set_ylabel("value")
     for axis in axes.flat[len(problems) :]:
         axis.axis("off")
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend_below(figure, axes.flat)
     return {"fsc": figure}
 
 

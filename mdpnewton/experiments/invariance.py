@@ -18,7 +18,7 @@ from mdpnewton.experiments.settings import check_settings
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import SearchResult, search
 from mdpnewton.policies import Policy, Reparametrized
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import Constant
 
@@ -145,7 +145,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.set_title({"rescaled": "diagonal rescaling", "linear": "general linear map"}[kind])
         axis.set_xlabel("$w_1$, self-loop of state 1")
     axes[0].set_ylabel("$w_2$, self-loop of state 2")
-    axes[0].legend()
+    legend_below(figure, axes[:1], 5)
     figure.suptitle("Squares: original parameters. Stars: mapped parameters, mapped back.")
     return {"invariance": figure}
 

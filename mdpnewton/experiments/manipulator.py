@@ -30,7 +30,7 @@ from mdpnewton.experiments.settings import check_settings
 from mdpnewton.experiments.timed_search import Way, timed_search
 from mdpnewton.jobs.job import Work
 from mdpnewton.methods import ExpectationMaximization, Method, Situation
-from mdpnewton.report.figures import Look, Looks, look, new_figure
+from mdpnewton.report.figures import Look, Looks, legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import SolveReport
 from mdpnewton.steps import Constant, StepRule, StrongWolfe
@@ -252,9 +252,9 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
             axis.xaxis.set_major_formatter("{x:g}")
         axis.set_ylim(-0.02, 1.02)
         axis.set_xlim(left=0)
-    axes[0].legend(loc="upper left")
     axes[0].set_title(f"{config.links}-link manipulator, {config.steps}")
     axes[1].set_title(f"{len(results['best'])} runs, mean and standard error")
+    legend_below(figure, axes, 4)
     return {"manipulator": figure}
 
 

@@ -29,7 +29,7 @@ from mdpnewton.experiments.settings import check_settings
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
-from mdpnewton.report.figures import new_figure
+from mdpnewton.report.figures import legend_below, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import Constant
 
@@ -141,8 +141,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.xaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
         axis.set_ylim(-2, 65)  # a line at 0 is seen
-        axis.legend()
     axes[0].set_ylabel("return over 80 steps")
+    legend_below(figure, axes, 5)
     return {"navigation": figure}
 
 
@@ -190,7 +190,7 @@ def gain_run(settings: dict[str, Any], seed: int, method: str, number: int) -> l
         gradient_tolerance=-1.0,
         patience=None,
     ).or_interrupt()
-    return [*(float(one.objective) for one in found.history), float(found.objective)]
+    return found.objectives
 
 
 def practical_run(

@@ -17,7 +17,7 @@ from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import TabularSoftmax
-from mdpnewton.report.figures import Look, Looks, look, new_figure
+from mdpnewton.report.figures import Look, Looks, legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense
 
@@ -103,7 +103,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axes[0].set_yscale("log")
     axes[0].set_ylabel("length of the first step")
     axes[1].set_ylabel(f"share of the possible gain\nafter {config.iterations} steps of size 1")
-    axes[1].legend()
+    legend_below(figure, axes, 4)
     return {"offset": figure}
 
 
@@ -139,7 +139,7 @@ def _first_and_last(
     found = search(evaluator, policy, w, method, iterations=iterations, patience=None)
     shift = constant / (1 - mdp.discount)
     start = pairs.objective - shift
-    return length, (found.or_interrupt().objective - shift - start) / (best - start)
+    return length, (found.or_interrupt().last_objective - shift - start) / (best - start)
 
 
 def _optimum(mdp: FiniteMDP) -> float:

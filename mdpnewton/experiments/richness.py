@@ -23,7 +23,7 @@ from mdpnewton.experiments.settings import check_settings
 from mdpnewton.jobs.job import Work
 from mdpnewton.methods import direction
 from mdpnewton.policies import Categorical
-from mdpnewton.report.figures import new_figure
+from mdpnewton.report.figures import legend_below, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.plan import stationary_point
 
@@ -208,7 +208,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.set_yscale("symlog", linthresh=1e-3)
     axes[0].set_title("|H12 + H12'| / |H| at the optimum")
     axes[1].set_title("predicted rates at step 1")
-    axes[1].legend()
+    legend_below(figure, axes[1:])
     return {"richness": figure}
 
 

@@ -25,7 +25,7 @@ from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, Settings, Steepest, method_for, names
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense, Diagonal
 from mdpnewton.steps import BestOfSet
@@ -159,7 +159,7 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
         checkpoint=kept.keep,
         resume=before,
     ).or_interrupt()
-    w = np.asarray(ended.w)
+    w = np.asarray(ended.last)
     board = {"features": config.features, "height": config.height, "width": config.width}
     again: dict[str, Any] = {
         "games": config.fresh_games,
@@ -170,7 +170,7 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
     gibbs = play(w, policy="gibbs", **again)
     greedy = play(w, policy="greedy", **again)
     return {
-        "curve": [*(float(one.objective) for one in ended.history), float(ended.objective)],
+        "curve": ended.objectives,
         "gibbs": float(gibbs.mean),
         "gibbs_error": float(gibbs.stderr),
         "greedy": float(greedy.mean),
@@ -208,7 +208,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     axis.set_ylabel("lines per game")
     runs = len(next(iter(results["methods"].values()))["finals"])
     axis.set_title(f"Tetris {config.height}x{config.width}, {config.features}, runs: {runs}")
-    axis.legend()
+    legend_below(figure, [axis], 2)
     return {"tetris": figure}
 
 

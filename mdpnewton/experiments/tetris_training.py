@@ -18,7 +18,7 @@ from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
 from mdpnewton.methods import names
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.tetris import train_tetris
 
@@ -153,7 +153,7 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     if len(boards) > 1:
         axis.set_yscale("log")
         axis.set_xlabel(f"{axis.get_xlabel()}; rows: {', then '.join(map(str, sorted(boards)))}")
-    axis.legend()
+    legend_below(figure, [axis], 2)
     return {"tetris_training": figure}
 
 

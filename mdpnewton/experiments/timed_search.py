@@ -84,6 +84,6 @@ def timed_search(
     began = time.process_time()
     resume = None if before is None else before["search"]
     found = once(iterations, callback=after, checkpoint=keep, resume=resume)
-    values = [record.objective for record in found.history]
     refused = bool(found.history) and not found.history[-1].step.accepted
-    return Way(np.array([*values, found.objective]), np.array([0.0, *seconds]), found.w, refused)
+    clock = np.array([0.0, *seconds])
+    return Way(np.array(found.objectives), clock, found.last, refused)

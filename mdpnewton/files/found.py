@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mdpnewton.files.lines import TIMES
+
 LARGEST = 64 * 2**20  # bytes of a file that is read at all
 LONGEST = 2_000  # characters of a text that are kept
 DEEPEST = 16  # levels of lists and objects
@@ -23,12 +25,14 @@ class Found:
         folder: The run folder.
         files: Contents of the JSON files that are there and whole, by name.
         metrics: Lines of metrics.jsonl.
+        times: Lines of times.jsonl, the seconds after each iteration.
         problems: What could not be read, in sentences.
     """
 
     folder: Path
     files: Mapping[str, Mapping[str, Any]]
     metrics: list[Mapping[str, Any]] = field(default_factory=list)
+    times: list[Mapping[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -67,10 +71,11 @@ def found_in(folder: Path) -> Found:
             problems.append(f"{name} holds no JSON object and was left out.")
     if "config.json" not in files and not any(one.startswith("config") for one in problems):
         problems.append("There is no config.json: this may not be a run folder.")
-    return Found(folder, files, _metrics(folder / "metrics.jsonl", problems), problems)
+    metrics, times = (_lines(folder / name, problems) for name in ("metrics.jsonl", TIMES))
+    return Found(folder, files, metrics, times, problems)
 
 
-def _metrics(path: Path, problems: list[str]) -> list[Mapping[str, Any]]:
+def _lines(path: Path, problems: list[str]) -> list[Mapping[str, Any]]:
     content = _read(path, problems)
     lines = [] if content is None else content.splitlines()
     rows, damaged = [], 0
@@ -83,9 +88,9 @@ def _metrics(path: Path, problems: list[str]) -> list[Mapping[str, Any]]:
         if isinstance(row, dict):
             rows.append(plain(row))
     if damaged:
-        problems.append(f"{damaged} lines of metrics.jsonl are damaged and were left out.")
+        problems.append(f"{damaged} lines of {path.name} are damaged and were left out.")
     if len(lines) > ROWS:
-        problems.append(f"metrics.jsonl has {len(lines):,} lines; the first {ROWS:,} are shown.")
+        problems.append(f"{path.name} has {len(lines):,} lines; the first {ROWS:,} are shown.")
     return rows
 
 

@@ -38,6 +38,9 @@ def begin_run(folder: Path, about: Mapping[str, Any]) -> str:
 def recognised(folder: Path, about: Mapping[str, Any]) -> str:
     """Check that the folder holds this run; see `begin_run`, which calls it."""
     before, now = run_in(folder), {**about, **made_with()}
+    if before.get("command") != about.get("command"):
+        told = f"{before.get('command', 'run')}`, not of `{about.get('command', 'run')}"
+        raise ValueError(f"{folder}: holds a run of `{told}`; {ELSE}")
     for name in sorted({*before, *about} - {*FREE}):
         told = _difference(name, before.get(name), about.get(name))
         if told:

@@ -1,10 +1,11 @@
-"""A policy that acts with NumPy alone: the same code here and in the file that an export writes."""
+"""Pieces of policies that act with NumPy alone; the file of an export has those that it needs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+Read = Callable[[Any], np.ndarray]  # from raw observations to their vector, or to rows
 Plain = Callable[[np.ndarray], np.ndarray]
 Choose = Callable[[np.ndarray, np.random.Generator | None], Any]
 MOST = 1 - 1e-9  # largest squashed action: from 1 itself there is no way back
@@ -14,6 +15,11 @@ def times(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The product of the matrix with a vector, or with every row of a batch."""
     found: np.ndarray = (matrix @ x.T).T
     return found
+
+
+def itself() -> Plain:
+    """The observation as it is."""
+    return lambda seen: seen
 
 
 def scaled(mean: np.ndarray, scale: np.ndarray, limit: Any) -> Plain:
@@ -80,113 +86,155 @@ def choice(log_probs: np.ndarray, generator: np.random.Generator | None) -> Any:
     return np.minimum(passed.sum(axis=-1), log_probs.shape[-1] - 1)
 
 
-def chooser(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Choose:
-    """From an observation to an action, in units.
+def softmax(logits: Plain) -> Choose:
+    """Draws from the softmax of the logits."""
+    return lambda seen, generator: choice(log_softmax(logits(seen)), generator)
+
+
+def product(logits: Plain, bounds: Sequence[int]) -> Choose:
+    """Draws from the softmax of every part of the logits.
 
     Args:
-        about: Description of the policy: its number of `layers`, its `distribution` ("softmax",
-            "product" or "gaussian"), the `sizes` of a product, and whether actions are `squashed`.
-        arrays: Arrays by name: `mean`, `scale` and `limit` of the observations if they are
-            standardised; `frequencies` and `phases` if there are Fourier features; `weight0`,
-            `bias0`, ...; and `root`, standard deviations or a root of the covariance.
+        logits: All logits of an observation.
+        bounds: Where parts begin, from the second one.
     """
-    features: Plain = np.asarray
-    if "mean" in arrays:
-        makes = fourier if "frequencies" in arrays else standardized
-        names = ("mean", "scale", "limit", "frequencies", "phases")
-        features = makes(*(arrays[name] for name in names if name in arrays))
-    numbers = range(about["layers"])
-    layers = [(arrays[f"weight{n}"], arrays.get(f"bias{n}")) for n in numbers]
-    outputs = layered(features, layers)
-    if about["distribution"] == "softmax":
-        return lambda seen, generator: choice(log_softmax(outputs(seen)), generator)
-    if about["distribution"] == "product":
-        bounds = np.cumsum(about["sizes"])[:-1]
 
-        def choices(seen: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
-            parts = np.split(outputs(seen), bounds, axis=-1)
-            return np.stack([choice(log_softmax(part), generator) for part in parts], axis=-1)
+    def choices(seen: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
+        parts = np.split(logits(seen), bounds, axis=-1)
+        return np.stack([choice(log_softmax(part), generator) for part in parts], axis=-1)
 
-        return choices
-    root, squashed = arrays["root"], about["squashed"]
-
-    def continuous(seen: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
-        action = outputs(seen)
-        if generator is not None:
-            noise = generator.standard_normal(action.shape)
-            action = action + (root * noise if root.ndim == 1 else times(root, noise))
-        return np.clip(np.tanh(action), -MOST, MOST) if squashed else action
-
-    return continuous
+    return choices
 
 
-def flattened(space: dict[str, Any], observation: Any, batch: tuple[int, ...]) -> np.ndarray:
-    """The vector of an observation, as Gymnasium flattens it; with a batch, one row for each.
+def gaussian(mean: Plain, root: np.ndarray) -> Choose:
+    """Adds normal noise to the mean.
 
     Args:
-        space: Description of the space: its `kind`, as Gymnasium calls it, and what that needs.
-        observation: One observation, or a batch with the batch's axis first in every part.
-        batch: Length of that axis; empty for a single observation.
+        mean: The mean of an observation.
+        root: Standard deviations, or a root of the covariance.
     """
-    kind = space["kind"]
-    if kind in ("Dict", "Tuple"):
-        count, places = len(space["spaces"]), [name for name, _ in space["spaces"]]
-        if len(observation) != count or (kind == "Dict" and set(observation) != set(places)):
-            wanted = ", ".join(map(str, places)) if kind == "Dict" else f"{count} parts"
+
+    def chosen(seen: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
+        if generator is None:
+            return mean(seen)
+        noise = generator.standard_normal((*seen.shape[:-1], len(root)))
+        moved: np.ndarray = mean(seen) + (root * noise if root.ndim == 1 else times(root, noise))
+        return moved
+
+    return chosen
+
+
+def squashed(choose: Choose) -> Choose:
+    """The hyperbolic tangent of actions."""
+
+    def within(seen: np.ndarray, generator: np.random.Generator | None) -> np.ndarray:
+        found: np.ndarray = np.clip(np.tanh(choose(seen, generator)), -MOST, MOST)
+        return found
+
+    return within
+
+
+def vector(shape: tuple[int, ...], dtype: str) -> Read:
+    """Reads an array of that shape, or a batch of them."""
+
+    def read(observation: Any) -> np.ndarray:
+        array = np.asarray(observation, dtype)
+        if shape not in (array.shape, array.shape[1:]):
+            rule = f"one of shape {shape}, or a batch of them"
+            raise ValueError(f"`act(observation)` needs {rule}, got shape {array.shape}.")
+        return array.reshape(*array.shape[: array.ndim - len(shape)], -1)
+
+    return read
+
+
+def one_hot(read: Read, start: int | Sequence[int], sizes: Sequence[int]) -> Read:
+    """Whole numbers as zeros and ones.
+
+    Args:
+        read: Reads the numbers.
+        start: The smallest ones.
+        sizes: How many there are at each place.
+    """
+
+    def places(observation: Any) -> np.ndarray:
+        numbers = read(observation) - np.asarray(start)
+        if ((numbers < 0) | (numbers >= np.asarray(sizes))).any():
+            raise ValueError(f"`act(observation)` got {observation}, outside of its space.")
+        rows = [numbers[..., n, None] == np.arange(size) for n, size in enumerate(sizes)]
+        return np.concatenate(rows, axis=-1)
+
+    return places
+
+
+def parts(kind: str, names: Sequence[Any], readers: Sequence[Read]) -> Read:
+    """Reads the parts of a dictionary or a tuple, one after the other."""
+
+    def read(observation: Any) -> np.ndarray:
+        named = kind == "Tuple" or set(observation) == set(names)
+        if len(observation) != len(names) or not named:
+            wanted = ", ".join(map(str, names)) if kind == "Dict" else f"{len(names)} parts"
             raise ValueError(f"`act(observation)` needs a {kind} of {wanted}.")
-        parts = [flattened(inner, observation[name], batch) for name, inner in space["spaces"]]
-        return np.concatenate(parts, axis=-1)
-    array = np.asarray(observation, space["dtype"])
-    shape = (*batch, *space["shape"])
-    if array.shape != shape:
-        rule = f"one of shape {tuple(space['shape'])}, or a batch of them"
-        raise ValueError(f"`act(observation)` needs {rule}, got shape {array.shape}.")
-    rows = array.reshape(*batch, -1)
-    if "sizes" not in space:
-        return rows
-    numbers = rows - np.asarray(space["start"])
-    sizes = np.asarray(space["sizes"])
-    if ((numbers < 0) | (numbers >= sizes)).any():
-        raise ValueError(f"`act(observation)` got {observation}, which is outside of its space.")
-    return np.concatenate(
-        [numbers[..., n, None] == np.arange(size) for n, size in enumerate(sizes)], axis=-1
-    )
+        rows = [one(observation[name]) for name, one in zip(names, readers, strict=True)]
+        if len({row.shape[:-1] for row in rows}) > 1:
+            raise ValueError("`act(observation)` got parts of batches that differ in length.")
+        return np.concatenate(rows, axis=-1)
+
+    return read
 
 
-def batch_of(space: dict[str, Any], observation: Any) -> tuple[int, ...]:
-    """The length of the batch's axis, or nothing if it is a single observation."""
-    while space["kind"] in ("Dict", "Tuple"):
-        (name, space), *_ = space["spaces"]
-        try:
-            observation = observation[name]
-        except (KeyError, IndexError, TypeError):
-            return ()  # `flattened` says what is wrong
-    shape = np.shape(observation)
-    return shape[:1] if len(shape) == len(space["shape"]) + 1 else ()
+def to_number(start: int, dtype: str) -> Plain:
+    """Numbers of a `Discrete` space."""
+
+    def sent(action: Any) -> Any:
+        chosen = action + start
+        return chosen.astype(dtype) if np.ndim(action) else int(chosen)
+
+    return sent
+
+
+def to_numbers(start: int | Sequence[int], shape: tuple[int, ...], dtype: str) -> Plain:
+    """Whole numbers of a space with several places."""
+    first = np.asarray(start)
+
+    def sent(action: np.ndarray) -> np.ndarray:
+        wanted: np.ndarray = (action + first).astype(dtype)
+        return wanted.reshape(*action.shape[:-1], *shape)
+
+    return sent
+
+
+def to_box(
+    middle: np.ndarray,
+    half: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    shape: tuple[int, ...],
+    dtype: str,
+    whole: bool,
+) -> Plain:
+    """From actions in units to those of the box, clipped to it and rounded if it is whole."""
+
+    def sent(action: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # infinity is clipped
+            wanted: np.ndarray = np.minimum(np.maximum(middle + half * action, low), high)
+        wanted = np.rint(wanted) if whole else wanted
+        return wanted.astype(dtype).reshape(*action.shape[:-1], *shape)
+
+    return sent
 
 
 class Acting:
-    """Chooses actions for raw observations: flattens, tells the time, chooses, scales and clips.
+    """Chooses actions for raw observations.
 
     Attributes:
-        about: Description in plain data: the `observation` and `action` spaces, the `deadline` as
-            which the policy was told the time (None if it was not), the `horizon` of an episode,
-            whether it is `greedy` by default, and what `chooser` needs.
+        greedy: Whether it takes the most probable action by default, or draws one.
         time: Number of actions since the episode began.
     """
 
-    def __init__(
-        self, about: dict[str, Any], arrays: dict[str, np.ndarray], choose: Choose | None = None
-    ):
-        self.about = about
-        self.time = 0
-        self._choose = chooser(about, arrays) if choose is None else choose
+    def __init__(self, read: Read, choose: Choose, send: Plain, greedy: bool):
+        self.greedy, self.time = greedy, 0
+        self._read, self._choose, self._send = read, choose, send
         self._generator: np.random.Generator | None = None
-        box = about["action"]
-        self._kind, self._start, self._shape = box["kind"], box["start"], tuple(box["shape"])
-        self._whole, self._dtype = box["whole"], np.dtype(box["dtype"])
-        names = ("middle", "half", "low", "high") if self._kind == "Box" else ()
-        self._ends = tuple(arrays[name] for name in names)
 
     def reset(self, seed: int | None = None) -> None:
         """Begin an episode.
@@ -212,53 +260,56 @@ class Acting:
             observation: A raw observation, or a batch with the batch's axis first in every part.
             time: Number of steps since the episode began, for a policy that was told the time; one
                 number per row of a batch. By default the policy counts its own actions since
-                `reset`, which is for single observations.
-            greedy: Whether to take the most probable action; by default as `about` says.
+                `reset`, which is for single observations. Others ignore it.
+            greedy: Whether to take the most probable action; by default as `greedy` says.
             rng: NumPy generator to draw the action with; by default the policy's own.
         """
-        space = self.about["observation"]
-        batch = batch_of(space, observation)
-        seen = flattened(space, observation, batch).astype(float)
+        seen = self._seen(observation, time)
+        self.time += 1
+        if self.greedy if greedy is None else greedy:
+            return self._send(self._choose(seen, None))
+        if rng is None:
+            self._generator = self._generator or np.random.default_rng()
+            rng = self._generator
+        return self._send(self._choose(seen, rng))
+
+    def _seen(self, observation: Any, time: Any) -> np.ndarray:
+        """What the policy sees."""
+        seen = self._read(observation).astype(float)
         if not np.isfinite(seen).all():
             raise ValueError("`act(observation)` got NaN or infinite entries.")
-        if self.about["deadline"]:
-            told = np.broadcast_to(self._told(time, batch), batch)[..., None]
-            seen = np.concatenate([seen, told / self.about["deadline"]], axis=-1)
-        self.time += 1
-        drawn = not (self.about["greedy"] if greedy is None else greedy)
-        return self.sent(self._choose(seen, self._drawing(rng) if drawn else None))
+        return seen
 
-    def sent(self, action: Any) -> Any:
-        """What the environment gets for an action of the policy."""
-        if self._kind == "Discrete":
-            chosen = action + self._start
-            return chosen.astype(self._dtype) if np.ndim(action) else int(chosen)
-        batch = action.shape[:-1]
-        if self._kind != "Box":
-            wanted = action + np.asarray(self._start)
-        else:
-            middle, half, low, high = self._ends
-            with np.errstate(over="ignore"):  # infinity is clipped
-                wanted = np.minimum(np.maximum(middle + half * action, low), high)
-            wanted = np.rint(wanted) if self._whole else wanted
-        return wanted.astype(self._dtype).reshape(*batch, *self._shape)
 
-    def _told(self, time: Any, batch: tuple[int, ...]) -> Any:
-        """The time that the policy is told."""
-        if time is not None:
-            return np.asarray(time, float)
-        if batch:
+class ActingInTime(Acting):
+    """Chooses actions for observations and the time, as a policy that was told it.
+
+    Args:
+        deadline: The time is told as a share of this.
+        horizon: Steps of an episode.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        choose: Choose,
+        send: Plain,
+        greedy: bool,
+        deadline: int,
+        horizon: int,
+    ):
+        super().__init__(read, choose, send, greedy)
+        self._deadline, self._horizon = deadline, horizon
+
+    def _seen(self, observation: Any, time: Any) -> np.ndarray:
+        seen = super()._seen(observation, time)
+        if time is None and seen.ndim > 1:
             raise ValueError("`act(observation)` of a batch needs `time=`, one number per row.")
-        if self.time >= self.about["horizon"]:
+        if time is None and self.time >= self._horizon:
             raise ValueError(
-                f"`act` was called {self.time} times, and an episode has {self.about['horizon']} "
-                f"steps at most; call `reset()` when one begins, or pass `time=`."
+                f"`act` was called {self.time} times, and an episode has {self._horizon} steps at "
+                f"most; call `reset()` when one begins, or pass `time=`."
             )
-        return self.time
-
-    def _drawing(self, rng: np.random.Generator | None) -> np.random.Generator:
-        if rng is not None:
-            return rng
-        if self._generator is None:
-            self._generator = np.random.default_rng()
-        return self._generator
+        told = np.asarray(self.time if time is None else time, float) / self._deadline
+        told = np.broadcast_to(told, seen.shape[:-1])[..., None]
+        return np.concatenate([seen, told], axis=-1)

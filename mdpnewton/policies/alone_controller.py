@@ -1,4 +1,4 @@
-"""A finite-state controller that acts with NumPy alone; an export is a copy of this file."""
+"""A finite-state controller that acts with NumPy alone; an export is made of this file."""
 
 from typing import Any
 
@@ -8,20 +8,31 @@ import numpy as np
 class Remembering:
     """Chooses actions for observations one by one, and keeps the node of its memory.
 
+    Args:
+        observations: Names of the observations.
+        blank: Whether the last of these is the one before the first has arrived.
+        greedy: Whether it takes the most probable node and action by default, or draws them.
+        initial: Probabilities of the first node, by observation.
+        transition: Those of the next node, by node and observation.
+        action: Those of the action, by node and observation.
+
     Attributes:
-        about: Description in plain data: names of `actions` and of `observations`, whether the last
-            of these is `blank`, the observation before the first one, and whether it is `greedy` by
-            default.
         node: The node after the last action; None when an episode begins.
     """
 
-    def __init__(self, about: dict[str, Any], arrays: dict[str, np.ndarray]):
-        self.about = about
+    def __init__(
+        self,
+        observations: list[str],
+        blank: bool,
+        greedy: bool,
+        initial: np.ndarray,
+        transition: np.ndarray,
+        action: np.ndarray,
+    ):
         self.node: int | None = None
-        self._initial, self._transition, self._action = (
-            arrays[name] for name in ("initial", "transition", "action")
-        )
-        self._numbers = {name: n for n, name in enumerate(about["observations"])}
+        self._blank, self._greedy = blank, greedy
+        self._initial, self._transition, self._action = initial, transition, action
+        self._numbers = {name: n for n, name in enumerate(observations)}
         self._generator: np.random.Generator | None = None
 
     def reset(self, seed: int | None = None) -> None:
@@ -47,12 +58,12 @@ class Remembering:
             observation: Number or name of the observation that has arrived; None before the first
                 one, if the problem shows none in the beginning.
             greedy: Whether to take the most probable node and action or to draw them; by default as
-                `about` says.
+                the controller does.
             rng: NumPy generator to draw with; by default the controller's own.
         """
         seen = self._number(observation)
         nodes = self._initial[seen] if self.node is None else self._transition[self.node, seen]
-        if self.about["greedy"] if greedy is None else greedy:
+        if self._greedy if greedy is None else greedy:
             both = nodes[:, None] * self._action[:, seen]
             self.node, action = (int(n) for n in np.unravel_index(both.argmax(), both.shape))
             return action
@@ -64,7 +75,7 @@ class Remembering:
 
     def _number(self, observation: Any) -> int:
         count = len(self._numbers)
-        if observation is None and self.about["blank"] and self.node is None:
+        if observation is None and self._blank and self.node is None:
             return count - 1
         number = self._numbers.get(observation, observation)
         if not isinstance(number, int | np.integer) or not 0 <= number < count:

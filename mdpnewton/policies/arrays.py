@@ -1,4 +1,4 @@
-"""Policies as plain arrays that NumPy acts with, see `Acting`."""
+"""Policies as plain arrays that NumPy acts with."""
 
 from typing import Any, NamedTuple
 
@@ -16,11 +16,14 @@ from mdpnewton.policies.squashed import Squashed
 
 
 class Plainly(NamedTuple):
-    """A policy in plain data; `chooser` says what is in it.
+    """A policy in plain data.
 
     Attributes:
-        about: What it is, as JSON can say it.
-        arrays: Arrays by name.
+        about: Its number of `layers`, its `distribution` ("softmax", "product" or "gaussian"), the
+            `sizes` of a product, and whether actions are `squashed`.
+        arrays: Arrays by name: `mean`, `scale` and `limit` of the observations if they are
+            standardised; `frequencies` and `phases` if there are Fourier features; `weight0`,
+            `bias0`, ...; and `root`, standard deviations or a root of the covariance.
     """
 
     about: dict[str, Any]

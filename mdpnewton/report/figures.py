@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from mdpnewton.checks import required
 from mdpnewton.files.folder import write_whole
@@ -28,6 +30,9 @@ STYLE: dict[Any, Any] = {
     "legend.framealpha": 0.85,
     "svg.hashsalt": "mdpnewton",  # the same picture gives the same file
 }
+
+NEAR = 2.0  # pixels: lines that are nowhere further apart look like one
+DASHES = ((0, (4, 4)), (0, (1.5, 3)), (0, (7, 2, 1.5, 2)))
 
 FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "svg": {"metadata": {"Date": None}}}
 
@@ -90,13 +95,54 @@ def with_note(figures: Mapping[str, Figure], note: str) -> Mapping[str, Figure]:
     """The figures with a sentence below, and without halves of what is counted in whole numbers."""
     whole = required("matplotlib.ticker", "a figure").MaxNLocator
     for figure in figures.values():
-        if note:
-            figure.supxlabel(note, fontsize=7, color="0.35")
+        if note and figure.legends:  # below the figure, where a label would be, too
+            figure.legends[0].set_title(note)
+            figure.legends[0].get_title().set_fontsize(8)
+        elif note:
+            figure.supxlabel(note, fontsize=8)
         for axis in figure.axes:
             counted = axis.get_xlabel() in ("iteration", "update", "step")
             if counted and axis.get_xscale() == "linear":
                 axis.xaxis.set_major_locator(whole(integer=True))
     return figures
+
+
+def legend_below(figure: Figure, axes: Iterable[Any], columns: int = 3) -> None:
+    """One legend for all axes, below the figure, where it lies on no curve.
+
+    A curve that lies on another one of its axis is dashed, wherever it is shown: both are seen.
+
+    Args:
+        figure: The figure.
+        axes: Its axes, as they will be shown: scales and limits are set.
+        columns: Columns of the legend.
+    """
+    axes = list(axes)
+    for axis in axes:
+        axis.autoscale_view()  # now, and not when it is drawn: pixels are compared
+    lines = [line for axis in axes for line in axis.get_lines() if line.get_label()[0] != "_"]
+    dashes: dict[str, int] = {}
+    for n, line in enumerate(lines):
+        below = [one for one in lines[:n] if one.axes is line.axes and _coincide(one, line)]
+        if below:
+            name = str(line.get_label())
+            dashes[name] = max(dashes.get(name, 0), len(below))
+    for line in lines:
+        if line.get_label() in dashes:
+            line.set_linestyle(DASHES[(dashes[str(line.get_label())] - 1) % len(DASHES)])
+    shown = {line.get_label(): line for line in reversed(lines)}
+    names = list(dict.fromkeys(line.get_label() for line in lines))
+    handles = [shown[name] for name in names]
+    figure.legend(handles, names, loc="outside lower center", ncols=min(columns, len(names)))
+
+
+def _coincide(one: Any, other: Any) -> bool:
+    """Whether two lines of an axis are seen as one."""
+    ways = [line.axes.transData.transform(line.get_xydata()) for line in (one, other)]
+    if ways[0].shape != ways[1].shape or one.get_marker() != other.get_marker():
+        return False
+    apart = np.abs(ways[0] - ways[1])
+    return bool((np.nanmax(apart, initial=0.0) if apart.size else 0.0) < NEAR)
 
 
 def save_figure(path: str | Path, figure: Figure, dpi: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdpnewton.checks import required
 from mdpnewton.files.folder import write_whole
-from mdpnewton.report.figures import look, new_figure
+from mdpnewton.report.figures import legend_below, look, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,11 +21,15 @@ LARGEST = 1e100  # squares of what is drawn must not overflow
 
 def as_metrics(progress: Any) -> dict[str, Any]:
     """One iteration as JSON; unknown values are null."""
-    record = progress.record
+    record = record_metrics(progress.record)
+    about = {"transitions": progress.transitions, "return": progress.mean_return}
+    return {"iteration": record["iteration"], **_finite(about), **record}
+
+
+def record_metrics(record: Any) -> dict[str, Any]:
+    """One iteration of a search as JSON; unknown values are null."""
     numbers = {
         "iteration": record.iteration,
-        "transitions": progress.transitions,
-        "return": progress.mean_return,
         "objective": record.objective,
         "accepted": record.step.accepted,
         "reason": record.step.reason,
@@ -39,6 +43,30 @@ def as_metrics(progress: Any) -> dict[str, Any]:
         "fisher_damping": record.report.fisher_damping,
         "ridge": record.report.ridge,
     }
+    return _finite(numbers)
+
+
+def tetris_metrics(one: Any) -> dict[str, Any]:
+    """One iteration of a training of Tetris weights as JSON; unknown values are null."""
+    return _finite(
+        {
+            "iteration": one.number - 1,
+            "seconds": one.seconds,
+            "height": one.height,
+            "games": one.games,
+            "pieces": one.pieces,
+            "lines": one.lines,
+            "stderr": one.stderr,
+            "accepted": one.kept,
+            "divergence": one.divergence,
+            "residual": one.report.residual,
+            "smallest_curvature": one.report.smallest_curvature,
+            "status": one.report.status,
+        }
+    )
+
+
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in numbers.items()
@@ -81,7 +109,7 @@ def draw_training(
     axis.set_xlabel(counted)
     axis.set_ylabel(shown)
     axis.set_title(f"{environment}, {method.replace('_', ' ')}")
-    axis.legend()
+    legend_below(figure, [axis])
     return figure
 
 

@@ -16,7 +16,7 @@ Described = dict[str, Any]
 
 
 def described(simulator: Simulator) -> Described:
-    """The spaces of a simulator, its deadline and its horizon, as `Acting` needs them.
+    """The spaces of a simulator, its deadline and its horizon, as acting needs them.
 
     The keys are `observation` and `action`, descriptions of the environment's own spaces; `size`,
     the length of a flattened observation; `bounds`, which has `low`, `high`, and `middle` and

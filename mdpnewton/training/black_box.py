@@ -166,7 +166,7 @@ def maximize(
             patience=None,
             callback=after,
         )
-        w, status = found.w, "interrupted" if found.status == "interrupted" else status
+        w, status = found.last, "interrupted" if found.status == "interrupted" else status
     except KeyboardInterrupt:
         status = "interrupted"
     return _optimum(bandit, values_of, w, status, history)

@@ -38,7 +38,9 @@ class Restarts:
     Attributes:
         policy: The controller.
         method: Name of the method.
-        w: The last parameters of every start, with leading axis `starts`. They are always finite.
+        w: The best parameters of every start, with leading axis `starts`. They are always finite.
+            Only Adam goes downhill: with all others these are the last ones.
+        value: U at `w`, shape (starts,).
         objective: U at the start and after every iteration, shape (starts, iterations + 1).
         seconds: Processor time of all starts together, after every iteration.
         residual: Largest residual of a linear solve.
@@ -48,6 +50,7 @@ class Restarts:
     policy: FiniteStateController
     method: str
     w: PyTree
+    value: np.ndarray
     objective: np.ndarray
     seconds: np.ndarray
     residual: float
@@ -55,17 +58,20 @@ class Restarts:
 
     @property
     def best(self) -> int:
-        """The number of the start with the highest final objective."""
-        return int(np.argmax(self.objective[:, -1]))
+        """The number of the start with the highest value."""
+        return int(np.argmax(self.value))
 
     @property
     def best_w(self) -> PyTree:
-        """The last parameters of the best start."""
+        """The parameters of the best start."""
         return jax.tree.map(lambda leaf: leaf[self.best], self.w)
 
 
 class State(NamedTuple):
-    """State of one search: parameters, their closed loop, the last step size and Adam's memory."""
+    """State of one search: parameters, their closed loop, the last step size and Adam's memory.
+
+    Adam remembers its averages, the best parameters that it has been to, and U there.
+    """
 
     w: PyTree
     closed: Closed
@@ -148,9 +154,10 @@ def search_controllers(
             kept.keep(partial(_state, state, found, seconds, worst))
     except KeyboardInterrupt:
         interrupted = True
-    return Restarts(
-        policy, method, state.w, np.stack(found, axis=1), np.array(seconds), worst, interrupted
-    )
+    curves = np.stack(found, axis=1)
+    w, value = (state.w, curves[:, -1]) if rules.optimizer is None else state.memory[1:]
+    clock = np.array(seconds)
+    return Restarts(policy, method, w, np.asarray(value), curves, clock, worst, interrupted)
 
 
 def _state(state: State, found: list[Any], seconds: list[float], worst: float) -> dict[str, Any]:
@@ -198,8 +205,9 @@ class _Rules(eqx.Module):
 def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: _Rules) -> State:
     def begin(w: PyTree) -> State:
         optimizer = rules.optimizer
-        memory = optimizer.init(w) if optimizer is not None else ()
-        return State(w, chain.closed(policy.tables(w)), jnp.array(0.5), memory)
+        here = chain.closed(policy.tables(w))
+        memory = (optimizer.init(w), w, here.objective) if optimizer is not None else ()
+        return State(w, here, jnp.array(0.5), memory)
 
     return jax.vmap(begin)(starts)
 
@@ -230,7 +238,7 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
     if (optimizer := rules.optimizer) is not None:
         descent = jax.tree.map(jnp.negative, direction)
         with jax.numpy_dtype_promotion("standard"):  # Adam counts its steps in 32 bits
-            direction, memory = optimizer.update(descent, state.memory, state.w)
+            direction, averages = optimizer.update(descent, state.memory[0], state.w)
 
     def moved(size: Array) -> PyTree:
         return jax.tree.map(lambda x, d: x + size * d, state.w, direction)
@@ -256,6 +264,11 @@ def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state
         )
         kept = (there.objective > here.objective) & (slope > 0)
     kept &= jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(direction)]).all()
+    if rules.optimizer is not None:
+        _, best, value = state.memory
+        better = kept & (there.objective > value)
+        best = jax.tree.map(lambda x, y: jnp.where(better, x, y), moved(size), best)
+        memory = (averages, best, jnp.where(better, there.objective, value))
     new = State(moved(size), there, size, memory)
     old = State(state.w, here, state.size, memory)
     chosen: State = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old)

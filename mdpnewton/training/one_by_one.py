@@ -27,6 +27,7 @@ class Ways(NamedTuple):
     """How the searches went; the fields are those of `Restarts`."""
 
     w: PyTree
+    value: np.ndarray
     objective: np.ndarray
     seconds: np.ndarray
     residual: float
@@ -64,10 +65,10 @@ def one_by_one(
         w = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
         rule = Armijo(initial="twice")
         found = search(evaluator, policy, w, method, rule, iterations=iterations, callback=after)
-        way = [*(record.objective for record in found.history), found.objective]
-        curves.append(way + [found.objective] * (iterations + 1 - len(way)))
+        way = found.objectives
+        curves.append(way + way[-1:] * (iterations + 1 - len(way)))
         clocks.append(clock + [clock[-1]] * (iterations + 1 - len(clock)))
-        ends.append(found.w)
+        ends.append(found.last)
         if progress is not None:
             progress(i + 1, count, max(curve[-1] for curve in curves))
         if found.status == "interrupted":
@@ -77,7 +78,8 @@ def one_by_one(
             lambda: {"curves": curves, "clocks": clocks, "ends": list(map(arrays_of, ends))}
         )
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
-    return Ways(stacked, np.array(curves), np.sum(clocks, axis=0), 0.0, interrupted)
+    curves = np.array(curves)
+    return Ways(stacked, curves[:, -1], curves, np.sum(clocks, axis=0), 0.0, interrupted)
 
 
 def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Evaluator:

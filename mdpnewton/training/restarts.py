@@ -87,7 +87,7 @@ def searched(
         raise KeyboardInterrupt
     return {
         "w": {table: np.asarray(leaf) for table, leaf in found.w.items()},
-        "values": found.objective[:, -1],
+        "values": found.value,
         "iterations": found.objective.shape[1] - 1,
         "residual": found.residual,
         "seconds": float(found.seconds[-1]),

@@ -220,7 +220,7 @@ def _search(
         first=training.iteration,
         previous=previous,
     )
-    training.w, training.status = result.w, result.status
+    training.w, training.status = result.last, result.status
     return stopped
 
 

@@ -97,12 +97,21 @@ def _trained(
     import numpy as np
 
     from mdpnewton.files.folder import WEIGHTS, to_json, write_whole
+    from mdpnewton.files.lines import add_line, kept_lines
     from mdpnewton.jobs import Checkpoint
+    from mdpnewton.report.training import tetris_metrics
     from mdpnewton.training.tetris import Iteration, train_tetris
 
     progress(0, 1, "compiling, if it is the first time")
+    metrics, first = folder / "metrics.jsonl", True
 
     def show(one: Iteration) -> None:
+        nonlocal first
+        line = tetris_metrics(one)
+        if first:  # of this command: the training may go on
+            kept_lines(metrics, line["iteration"])
+            first = False
+        add_line(metrics, line)
         done = (one.seconds, 60 * minutes) if minutes else (one.number, options.iterations)
         text = f"{one.height} rows, {one.lines:,.0f} lines, {one.report.status}"
         progress(int(done[0]), int(done[1] or 1), text)

@@ -9,6 +9,7 @@ from mdpnewton.report.page.parts import (
     Part,
     chart,
     curve,
+    headed,
     known,
     listed,
     mapping,
@@ -19,6 +20,7 @@ from mdpnewton.report.page.parts import (
 
 MIDDLES = ("mean", "median", "y")
 CLOCK = 200  # points of a common axis
+FAR = 5  # times longer
 DEEP = 4  # levels that are searched for curves
 AXES = {  # axes of curves that are not named "curve"
     "time_curve": ("seconds of a core", ""),
@@ -44,8 +46,23 @@ def curve_charts(results: Mapping[str, Any], axes: Sequence[str]) -> list[Part]:
             title = f"{title}, {spoken(kind)}" if title != spoken(kind) else title
         drawn = [_drawn(name, each) for name, each in methods.items()]
         title = title[:1].upper() + title[1:] if title != "curve" else "Learning curves"
-        found.append(chart(title, across or x, up or y, drawn, note=_note(drawn)))
+        for more, some in _by_length(drawn):
+            found.append(chart(f"{title}{more}", across or x, up or y, some, note=_note(some)))
     return [*found, *_recorded(results), *_paths(results), *_series(results)]
+
+
+def _by_length(curves: Sequence[Part]) -> list[tuple[str, list[Part]]]:
+    """Curves that are far shorter than the longest one have a chart of their own.
+
+    Returns:
+        What is added to the title, and the curves.
+    """
+    ends = [max(known(one["x"]), default=0.0) for one in curves]
+    longest = max(ends, default=0.0)
+    short = [one for one, end in zip(curves, ends, strict=True) if 0 < end < longest / FAR]
+    if len(short) < 2 or len(short) == len(curves):
+        return [("", list(curves))]
+    return [("", [one for one in curves if one not in short]), (", the shorter ones", short)]
 
 
 def _groups(
@@ -104,7 +121,7 @@ def _series(results: Mapping[str, Any]) -> list[Part]:
     steps = range(longest)
     return [
         chart(
-            spoken(name).capitalize(),
+            headed(name),
             "step",
             spoken(name),
             [curve(spoken(name), [*steps], each)],
@@ -168,7 +185,7 @@ def _paths(results: Mapping[str, Any]) -> list[Part]:
             pairs = [numbers(one) for one in listed(points)]
             if len(pairs) > 2 and all(len(one) == 2 and None not in one for one in pairs):
                 ways.append({"name": spoken(name), "points": pairs})
-        found.append({"title": spoken(title).capitalize(), "ways": ways})
+        found.append({"title": headed(title), "ways": ways})
     every = [point for one in found for way in one["ways"] for point in way["points"]]
     if not every:
         return []

@@ -11,11 +11,13 @@ import html
 import json
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from mdpnewton.report.page.parts import Part, words
 
 MOST = 1_700_000  # characters of data, films not counted
+PLACE = '<main id="page"></main>'  # which no other document has
 ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"} | {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
@@ -59,7 +61,7 @@ def document(page: Mapping[str, Any], *, live: bool = False) -> str:
             f'<body data-live="{"yes" if live else "no"}">',
             f"<noscript><h1>{title}</h1><p>{html.escape(page['verdict']['sentence'])}</p>"
             "<p>Charts and tables need JavaScript.</p></noscript>",
-            '<main id="page"></main>',
+            PLACE,
             f'<script type="application/json" id="data">{embedded(page)}</script>',
             *(f"<script>{script}</script>" for script in scripts),
             "</body>",
@@ -67,6 +69,11 @@ def document(page: Mapping[str, Any], *, live: bool = False) -> str:
             "",
         ]
     )
+
+
+def is_report(path: Path) -> bool:
+    """Whether the file is a document that was written here."""
+    return path.is_file() and PLACE.encode() in path.read_bytes()
 
 
 def embedded(page: Mapping[str, Any]) -> str:

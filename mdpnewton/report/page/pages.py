@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdpnewton.files.found import Found, found_in, run_folders
 from mdpnewton.report.page import (
     analysis,
@@ -11,12 +13,14 @@ from mdpnewton.report.page import (
     curves,
     facts,
     films,
+    plan,
     several,
     tetris,
     training,
 )
 from mdpnewton.report.page.parts import (
     Part,
+    headed,
     known,
     mapping,
     section,
@@ -138,8 +142,7 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
     if len(ends) == 1 and len(ends[0][1]) == 1:
         return "open", f"In the end: {_end(ends[0][1][0])}.{warning}"
     if len(ends) == 1:
-        best, second = ends[0][1][:2]
-        return "open", f"{_end(best)} ends highest; next is {_end(second)}.{warning}"
+        return "open", f"{_first_two(ends[0][1])}.{warning}"
     if ends:
         told = "; ".join(f"{title}: {_highest(methods)}" for title, methods in ends)
         return "open", f"What ends highest: {told}.{warning}"
@@ -158,6 +161,16 @@ def _experiment_verdict(found: Found) -> tuple[str, str]:
         )
     status = text(found.results.get("status"))
     return "open", f"Finished{f' ({spoken(status)})' if status else ''}.{warning}"
+
+
+def _first_two(methods: Sequence[tuple[str, float, float | None]]) -> str:
+    """Which method ends highest, and whether the next one could have."""
+    best, second = methods[:2]
+    if best[1] - second[1] <= SAME * max(abs(best[1]), SAME):
+        return f"What ends highest: {_highest(methods)}"
+    within = best[2] and second[2] and best[1] - second[1] < 2 * float(np.hypot(best[2], second[2]))
+    more = "; the difference is within two standard errors" if within else ""
+    return f"{_end(best)} ends highest; next is {_end(second)}{more}"
 
 
 def _highest(methods: Sequence[tuple[str, float, float | None]]) -> str:
@@ -204,7 +217,7 @@ def _groups(results: Mapping[str, Any]) -> list[tuple[str, dict[str, Mapping[str
     for name, one in results.items():
         inner = {key: mapping(each) for key, each in mapping(one).items() if mapping(each)}
         if inner and name != "differences" and len(inner) <= 50:
-            found.append((spoken(name).capitalize(), inner))
+            found.append((headed(name), inner))
     return found
 
 
@@ -222,9 +235,28 @@ def _analysis_asked(found: Found, shown: Shown) -> str:
 
 def _solve_asked(found: Found, shown: Shown) -> str:
     config = found.config
+    if _is_plan(found):
+        return plan.asked(config)
     nodes, method = config.get("nodes", "?"), spoken(config.get("method", "?"))
     problem, starts = text(config.get("problem"), "?"), config.get("restarts", "?")
     return f"A controller with {nodes} nodes for {problem} by {method}, from {starts} starts"
+
+
+def _solve_verdict(found: Found) -> tuple[str, str]:
+    if _is_plan(found):
+        return plan.verdict(found.results)
+    return controller.verdict(found.results, facts.jobs_done(found))
+
+
+def _solve_sections(found: Found, shown: Shown) -> list[Part]:
+    if _is_plan(found):
+        return plan.sections(found.results)
+    return controller.sections(found.results, mapping(found.files.get("controller.json")))
+
+
+def _is_plan(found: Found) -> bool:
+    """Whether it is a finite MDP that was solved, and not a POMDP."""
+    return "criterion" in found.config
 
 
 def _tetris_asked(found: Found, shown: Shown) -> str:
@@ -264,11 +296,9 @@ KINDS: dict[str, Kind] = {
     ),
     "solve": (
         _solve_asked,
-        lambda found: controller.verdict(found.results, facts.jobs_done(found)),
-        lambda found, shown: controller.sections(
-            found.results, mapping(found.files.get("controller.json"))
-        ),
-        _none,
+        _solve_verdict,
+        _solve_sections,
+        lambda found: plan.warnings(found.results),
     ),
     "analyze": (
         _analysis_asked,
@@ -278,9 +308,9 @@ KINDS: dict[str, Kind] = {
     ),
     "tetris train": (
         _tetris_asked,
-        lambda found: tetris.verdict(found.results),
-        lambda found, shown: tetris.sections(found.results),
-        _none,
+        tetris.verdict,
+        lambda found, shown: tetris.sections(found),
+        tetris.warnings,
     ),
     "": (_other_asked, _other_verdict, _experiment, _none),
 }

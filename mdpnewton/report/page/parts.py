@@ -177,6 +177,12 @@ def spoken(name: Any) -> str:
     return str(name).replace("_", " ").replace("gauss newton", "Gauss-Newton")
 
 
+def headed(name: Any) -> str:
+    """A name as a heading, which leaves the capitals within it as they are."""
+    said = spoken(name)
+    return said[:1].upper() + said[1:]
+
+
 def told(value: Any) -> str:
     """A value in a table."""
     if value is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mdpnewton.comparison import Run
 from mdpnewton.files.found import Found
-from mdpnewton.report.page import facts, training
+from mdpnewton.report.page import tetris, training
 from mdpnewton.report.page.parts import known, listed, mapping, real, spoken, text
 
 # What does not tell kinds of runs apart: the machine, and what makes a pair or a task of its own.
@@ -46,30 +46,30 @@ def _of_training(found: Found, label: str) -> list[Run]:
     config, results = found.config, found.results
     seed = config.get("seed")
     x, y = training.returns(found)
-    pairs = [(a, b) for a, b in zip(x, y, strict=False) if a is not None and b is not None]
+    points = zip(x, y, training.times(found), strict=False)
+    curve = [(a, b, spent) for a, b, spent in points if a is not None and b is not None]
     score = real(mapping(results.get("final")).get("mean"))
     if score is None:
         score = real(mapping(results.get("greedy")).get("mean"))
     if score is None:
         score = real(results.get("value"))
-    if score is None and pairs:
-        score = training.smoothed([b for _, b in pairs])[-1]
+    steps, rows = "transitions", tetris.curve_of(found)
+    if not curve and rows:
+        curve, steps = [(row[0], row[2], row[0]) for row in rows], "seconds"
+    if score is None and curve:
+        score = training.smoothed([one[1] for one in curve])[-1]
     if score is None:
         return []
-    steps = "transitions"
-    rows = [known(row) for row in listed(results.get("curve"))]
-    if not pairs and rows and all(len(row) == 3 for row in rows):
-        pairs, steps = [(row[0], row[2]) for row in rows], "seconds"
     return [
         Run(
             label,
             _task(config),
             seed if isinstance(seed, int) else 0,
             score,
-            [a for a, _ in pairs],
-            [b for _, b in pairs],
+            [one[0] for one in curve],
+            [one[1] for one in curve],
             real(mapping(mapping(results.get("verdict")).get("nothing")).get("mean")),
-            facts.seconds(found),
+            [one[2] for one in curve],
             steps,
         )
     ]

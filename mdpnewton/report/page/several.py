@@ -212,8 +212,8 @@ def _to_level(result: Mapping[str, Any]) -> Part:
     told = ", ".join(f"{one:.4g} in {task}" for task, one in levels.items())
     head = ["group", "runs that reach it", "median transitions", "median duration"]
     note = (
-        f"The level is {told}. A curve reaches it with its mean of five batches; durations are the "
-        f"run's own times the share of its transitions."
+        f"The level is {told}. A curve reaches it with its mean of five batches; the duration is "
+        f"what the run had taken by then."
     )
     return table("How soon a level is reached", head, rows if levels else [], note)
 

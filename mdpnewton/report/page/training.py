@@ -22,6 +22,7 @@ from mdpnewton.report.page.parts import (
 )
 
 SMOOTH = 5  # batches
+BACK = ("return", "step", "lines")  # columns that mark the iterations whose step was taken back
 # What is shown of each iteration: column of the metrics, title, axis, whether it is logarithmic.
 COLUMNS = (
     ("return", "Return of the batch", "return", False),
@@ -65,7 +66,7 @@ def sections(found: Found) -> list[Part]:
     """The sections of the page."""
     return [
         section("Learning curve", [_learning_curve(found), _final(found.results)]),
-        section("Every iteration", _iterations(found.metrics)),
+        section("Every iteration", iterations(found.metrics, COLUMNS)),
     ]
 
 
@@ -91,6 +92,13 @@ def returns(found: Found) -> tuple[list[float | None], list[float | None]]:
         ]
     known = mapping(found.results.get("return"))
     return numbers(known.get("x")), numbers(known.get("mean"))
+
+
+def times(found: Found) -> list[float | None]:
+    """Seconds that the training had taken after each iteration, None where nobody noted them."""
+    spent = {real(row.get("iteration")): real(row.get("seconds")) for row in found.times}
+    known = [spent.get(real(row.get("iteration"))) for row in found.metrics]
+    return known or [None for _ in returns(found)[0]]
 
 
 def smoothed(values: Sequence[float | None]) -> list[float | None]:
@@ -131,15 +139,18 @@ def _final(results: Mapping[str, Any]) -> Part:
     return table("What the policy is worth", head, rows)
 
 
-def _iterations(rows: Sequence[Mapping[str, Any]]) -> list[Part]:
+def iterations(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[tuple[str, str, str, bool]]
+) -> list[Part]:
+    """A chart per column of the metrics that changes, and how often each solve ended how."""
     x = [real(row.get("iteration")) for row in rows]
     parts = []
-    for name, title, unit, log in COLUMNS:
+    for name, title, unit, log in columns:
         values = [real(row.get(name)) for row in rows]
         if len({one for one in values if one is not None}) < 2 and name not in ("return", "kl"):
             continue
         curves = [curve(unit, x, values)]
-        if name in ("return", "step"):
+        if name in BACK:
             back = [
                 value if row.get("accepted") is False else None
                 for row, value in zip(rows, values, strict=True)

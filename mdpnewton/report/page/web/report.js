@@ -303,9 +303,12 @@
       const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
       if (last - first < 1) {
         const size = 10 ** Math.floor(Math.log10(high));
-        const found = [1, 2, 3, 4, 5, 6, 7, 8, 9].flatMap((one) => [one * size / 10, one * size]).sort((a, b) => a - b)
+        const among = (multiples) => multiples.flatMap((one) => [one * size / 10, one * size]).sort((a, b) => a - b)
           .filter((one) => one >= low * (1 - 1e-9) && one <= high * (1 + 1e-9));
-        return found.length > 6 ? found.filter((_, n) => n % 2 === 0) : found;
+        const found = among([1, 2, 5]);
+        const every = found.length > 1 ? found : among([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        const near = (high / low) ** 0.12; // labels that are closer lie on each other
+        return every.filter((one, n) => n === 0 || one >= every[n - 1] * near);
       }
       const step = Math.ceil((last - first + 1) / 6);
       const found = [];
@@ -670,7 +673,7 @@
       if (box.width) art.setAttribute("viewBox", [box.x - 8, box.y - 8, box.width + 16, box.height + 16].join(" "));
     });
     return element("figure", { class: "graph" }, element("figcaption", {}, part.title),
-      art, readout, part.note ? element("p", { class: "note" }, part.note) : null);
+      element("div", { class: "scroll" }, art), readout, part.note ? element("p", { class: "note" }, part.note) : null);
   }
 
   // What moves
