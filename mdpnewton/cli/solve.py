@@ -156,7 +156,7 @@ def _solved(
     }
     about = {key: results[key] for key in ("problem", "value", "method", "seed")}
     tables = policy.tables(w)
-    _, used = evaluator.chain.earned(tables, evaluator.chain.closed(tables))
+    used = evaluator.visits(policy, w)
     visits = {"initial": used.initial.tolist(), "transition": used.transition.tolist()}
     save_controller(saved, pomdp, policy, w, {**about, "visits": visits})
 
