@@ -1,12 +1,15 @@
 """`mdpnewton solve` for finite MDPs: a policy, beside the optimum by policy iteration."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdpnewton.cli.flow import Outcome, Plan, Progress
-from mdpnewton.version import __version__
+from mdpnewton.version import RESULTS, __version__
+
+SEARCH = "search.npz"  # the state of the search, from which the same command goes on
 
 
 def plan_mdp(options: Any, folder: Path) -> Plan:
@@ -17,34 +20,70 @@ def plan_mdp(options: Any, folder: Path) -> Plan:
         folder: The run folder.
     """
     from mdpnewton.cli.bring import brought
+    from mdpnewton.files.identity import MARK
     from mdpnewton.methods.table import names
     from mdpnewton.models.finite import FiniteMDP
 
+    for name in ("grow", "gap", "minutes", "restarts", "workers", "cluster", "lenient"):
+        if getattr(options, name) not in (None, False):
+            rule = "an MDP is searched from one start, in one process"
+            raise ValueError(f"--{name} is for POMDPs; {rule}, so leave it out")
     if options.method not in names("exact"):
         known = ", ".join(names("exact"))
         raise ValueError(f"--method {options.method} is for controllers; choose one of {known}")
     model = brought(options.model, options.discount, options.criterion, options.horizon)
     if not isinstance(model[0], FiniteMDP):
         raise ValueError(f"{options.model}: `solve` needs a finite MDP; `analyze` reads this model")
-    digest = hashlib.sha256()
-    for part in (model[0].reward, model[0].start):
-        digest.update(part.tobytes())
     about = {
         "command": "solve",
         "problem": options.model.stem,
-        "model": digest.hexdigest(),
+        "model": _digest(*model),
         "criterion": model[0].criterion,
         "discount": model[0].discount,
         "horizon": model[0].horizon,
         "method": options.method,
         "iterations": options.iterations,
         "version": __version__,
+        MARK: RESULTS,
     }
-    run = partial(_solved, options, model, folder)
-    return Plan(run, title=options.model.stem, about=about, restart=options.restart)
+    run = partial(_solved, options, about, model, folder)
+    return Plan(run, title=options.model.stem, about=about, resumes=True, restart=options.restart)
 
 
-def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: Progress) -> Outcome:
+def search_kept(folder: Path, about: Mapping[str, Any]) -> Any:
+    """The checkpoint of the search in a run folder.
+
+    Args:
+        folder: The run folder.
+        about: What config.json says.
+    """
+    from mdpnewton.jobs import Checkpoint
+
+    return Checkpoint(folder / SEARCH, {word: about[word] for word in ("model", "method")})
+
+
+def _digest(mdp: Any, policy: Any, w: Any) -> str:
+    """SHA-256 of problem, policy and start: all that the search depends on but its settings."""
+    import equinox as eqx
+    import jax
+    import numpy as np
+
+    found = hashlib.sha256(type(policy).__name__.encode())
+    matrix = mdp.transition
+    parts = [matrix.data, matrix.indices, matrix.indptr] if mdp.is_sparse else [matrix]
+    parts += [mdp.reward, mdp.start, *([] if mdp.stop is None else [mdp.stop])]
+    for part in [*parts, *jax.tree.leaves(eqx.filter((policy, w), eqx.is_array))]:
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
+
+
+def _solved(
+    options: Any,
+    about: dict[str, Any],
+    model: tuple[Any, Any, Any],
+    folder: Path,
+    progress: Progress,
+) -> Outcome:
     from mdpnewton.files.finite_models import save_model
     from mdpnewton.models.optimum import policy_iteration
     from mdpnewton.training.plan import plan_policy
@@ -55,8 +94,12 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
     def shown(done: int, total: int, value: float) -> None:
         progress(done, total, f"value {value:.6g}")
 
+    kept = search_kept(folder, about)
     found = plan_policy(
-        mdp, policy, w, options.method, iterations=options.iterations, progress=shown
+        *(mdp, policy, w, options.method),
+        iterations=options.iterations,
+        progress=shown,
+        checkpoint=kept,
     )
     saved = folder / "policy.npz"
     results = {
@@ -70,7 +113,6 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
         "status": found.status,
         "policy": str(saved),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     save_model(saved, mdp, policy, found.w)
     return Outcome(
         results,

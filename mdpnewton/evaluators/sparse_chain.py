@@ -11,6 +11,7 @@ A product takes a sparse matrix once, and a matrix of the controller's probabili
 observation: nothing of the size of the system squared is formed.
 """
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -66,6 +67,7 @@ class SparseChain:
         self.n_observations = len(pairs.groups)
         self.ways = self.discount * pairs.ways
         self._back = sparse.csr_array(self.ways.T)
+        self._begins = np.array([group.start for group in self.groups])
 
     def threads(self, nodes: int) -> AbstractContextManager[Any]:
         """Context with one BLAS thread: the products are many and small."""
@@ -179,6 +181,21 @@ class SparseChain:
                     "nb,nac->bca", every[group], Q[self.states[group]], optimize=True
                 )
         return seen, earned
+
+    def node_values(self, tables: Tables, value: np.ndarray, average: float) -> np.ndarray:
+        """X(s, o, b'), the value of a pair and the node that is chosen there, shape (N, B)."""
+        return self._chosen(tables, self._earned(value) - average)
+
+    def situation_values(self, tables: Tables, X: np.ndarray) -> np.ndarray:
+        """U(s, o, b), the value of a pair and the node with which it is come to, shape (N, B)."""
+        return self._before(tables, X)
+
+    def by_observation(self, rows: Any) -> Iterator[tuple[int, np.ndarray]]:
+        """The observations that rows of `ways` lead to, and the pairs of each."""
+        columns = np.unique(rows.indices)
+        place = np.searchsorted(self._begins, columns, side="right") - 1
+        for o in np.unique(place):
+            yield int(o), columns[place == o]
 
     def _earned(self, value: np.ndarray) -> np.ndarray:
         """Q(s, a, b') from the values of what follows, (S, A, B)."""

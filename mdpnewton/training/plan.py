@@ -8,7 +8,9 @@ from jaxtyping import PyTree
 
 from mdpnewton.checks import instance, whole
 from mdpnewton.curvature import gradient
+from mdpnewton.evaluation import State
 from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.jobs import Checkpoint
 from mdpnewton.loop import Record, SearchResult, search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction, method_for
 from mdpnewton.models import FiniteMDP, SolveError
@@ -28,6 +30,7 @@ def plan_policy(
     *,
     iterations: int = 300,
     progress: Callable[[int, int, float], object] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> SearchResult:
     """Search for a policy with steps that are as long as they rise.
 
@@ -42,6 +45,8 @@ def plan_policy(
         iterations: Maximum number of iterations.
         progress: Function that is called with the number of iterations done, their total and the
             objective.
+        checkpoint: Keeps the state of the search, from which the same call goes on after a kill; a
+            search that has ended is not done again.
     """
     instance("plan_policy", "mdp", mdp, FiniteMDP, "for a POMDP use `search_controllers`")
     whole("plan_policy", "iterations", iterations, 1)
@@ -50,15 +55,33 @@ def plan_policy(
         if progress is not None:
             progress(record.iteration + 1, iterations, record.objective)
 
-    return search(
+    kept = Checkpoint(None) if checkpoint is None else checkpoint
+    before = kept.load() or {"search": None, "status": "", "failure": ""}
+    states: list[Callable[[], State]] = []
+
+    def keep(state: Callable[[], State]) -> None:
+        states[:] = [state]
+        kept.keep(lambda: {"search": state(), "status": "", "failure": ""})
+
+    ended = before["status"]
+    found = search(
         FiniteEvaluator(mdp),
         policy,
         w,
         suited(method_for(method, "exact"), policy),
         Bracketing(),
-        iterations=iterations,
+        iterations=len(before["search"]["history"]) if ended else iterations,
         callback=called,
+        checkpoint=keep,
+        resume=before["search"],
     )
+    if ended:
+        return replace(found, status=ended, failure=before["failure"])
+    if states:
+        status = "" if found.status == "interrupted" else found.status
+        last = {"search": states[0](), "status": status, "failure": found.failure}
+        kept.keep(lambda: last, now=True)
+    return found
 
 
 def suited(method: Method, policy: Policy) -> Method:

@@ -25,7 +25,7 @@ from mdpnewton.policies.controller import Tables
 from mdpnewton.training.one_by_one import Ways
 from mdpnewton.training.row_rules import ARMIJO, SHORTEST, RowRules
 
-RECENT = 20  # iterations over which a search looks whether it still rises
+RECENT = 20  # number of iterations over which a search looks whether it still rises
 
 
 class Climb(NamedTuple):
@@ -90,9 +90,9 @@ def climb_of(like: Climb, state: Any) -> Climb:
     return found
 
 
-def settled(found: list[float], tolerance: float) -> bool:
+def settled(found: list[float], tolerance: float, recent: int) -> bool:
     """Whether the objective has risen by no more than this share in the last iterations."""
-    return len(found) > RECENT and found[-1] - found[-1 - RECENT] <= tolerance * abs(found[-1])
+    return len(found) > recent and found[-1] - found[-1 - recent] <= tolerance * abs(found[-1])
 
 
 def search_sparse(
@@ -104,8 +104,24 @@ def search_sparse(
     tolerance: float,
     progress: Callable[[int, int, float], object] | None,
     checkpoint: Checkpoint,
+    *,
+    recent: int = RECENT,
+    seconds: float | None = None,
 ) -> Ways:
-    """Search from every start; the arguments are those of `search_controllers`."""
+    """Search from every start; the arguments are those of `search_controllers`.
+
+    Args:
+        chain: The problem.
+        policy: The controller.
+        starts: Initial parameters with a leading axis.
+        rules: Method and settings.
+        iterations: Maximum number of iterations per start.
+        tolerance: A search stops when it has risen by no more than this share.
+        progress: Function that is called after every start.
+        checkpoint: Keeps the state.
+        recent: Number of iterations in which it must rise.
+        seconds: Processor time after which a start is left as it is.
+    """
     count = len(jax.tree.leaves(starts)[0])
     each = [jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], starts) for i in range(count)]
     before = checkpoint.load() or {"curves": [], "clocks": [], "ends": [], "now": None}
@@ -126,8 +142,10 @@ def search_sparse(
             at, found, clock = climb_of(at, now["at"]), list(now["found"]), list(now["clock"])
             began, now = began - clock[-1], None
         try:
-            while len(found) <= iterations and not settled(found, tolerance):
+            while len(found) <= iterations and not settled(found, tolerance, recent):
                 stop_here()
+                if seconds is not None and clock[-1] >= seconds:
+                    break
                 after = advanced(chain, policy, rules, at)
                 if after is None:
                     break
