@@ -73,7 +73,7 @@ def _analysis(mdp: Any, policy: Any, w: Any, optimize: bool) -> Outcome:
     return Outcome(
         {**as_json(finite, policy, mdp), **about, **named, **weights},
         partial(analysis_table, finite, mdp),
-        lambda: {"hessian": draw_terms(finite)},
+        (lambda: {"hessian": draw_terms(finite)}) if finite.terms else None,
     )
 
 

@@ -14,19 +14,21 @@ from mdpnewton.models.names import listed
 from mdpnewton.policies import Policy, TabularSoftmax
 
 MOST = 1_000  # parameters of which JSON has the matrices
+SHOWN = 20  # numbers that are listed one by one
 
 
 def as_json(analysis: Analysis, policy: Policy, mdp: FiniteMDP | None = None) -> dict[str, Any]:
     """Everything in the analysis, with matrices as nested lists in full precision.
 
-    Matrices of more than 1,000 parameters are left out: ten of them would fill a gigabyte.
+    Matrices of more than 1,000 parameters are left out: ten of them would fill a gigabyte. What is
+    left out is None, and `left_out` says why.
 
     Args:
         analysis: The analysis.
         policy: Its policy, which names the parameters: rows and columns of the matrices.
         mdp: The problem, for the names of its states and actions; None for numbers.
     """
-    small = len(analysis.gradient) <= MOST
+    small, consistency = len(analysis.gradient) <= MOST, analysis.consistency
     spectra = {
         name: {
             "smallest": spectrum.smallest,
@@ -52,15 +54,23 @@ def as_json(analysis: Analysis, policy: Policy, mdp: FiniteMDP | None = None) ->
         "value": analysis.value.tolist(),
         "advantage": analysis.advantage.tolist(),
         "constant_curvature": analysis.constant_curvature,
-        "value_consistent": analysis.consistency.consistent,
-        "witness": analysis.consistency.witness,
+        "value_consistent": None if consistency is None else consistency.consistent,
+        "witness": None if consistency is None else consistency.witness,
         "spectra": spectra,
         "guaranteed_ascent": analysis.guaranteed,
         "singular": analysis.singular,
         "unused_parameters": analysis.unused_parameters,
         "stationary": analysis.stationary,
         "rates": rates,
+        "left_out": left_out(analysis),
     }
+
+
+def left_out(analysis: Analysis) -> str:
+    """What was left out, and why; empty if nothing was."""
+    if analysis.left_out or len(analysis.gradient) <= MOST:
+        return analysis.left_out
+    return f"more than {MOST:,} parameters: results.json has no matrices"
 
 
 def _names(policy: Policy, count: int, mdp: FiniteMDP | None) -> list[str]:
@@ -104,9 +114,12 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
         f"{np.linalg.norm(analysis.gradient):.4g}",
         f"constant curvature (Definition 1): {yes[analysis.constant_curvature]}",
         f"H2 guaranteed negative semidefinite (Theorem 5): {yes[analysis.guaranteed]}",
-        f"value consistent at w (Definition 2): {yes[analysis.consistency.consistent]}",
     ]
-    witness = analysis.consistency.witness
+    consistency = analysis.consistency
+    if consistency is not None:
+        said = yes[consistency.consistent]
+        lines.append(f"value consistent at w (Definition 2): {said}")
+    witness = None if consistency is None else consistency.witness
     if witness is not None:
         slopes = ", ".join(f"{slope:.3g}" for slope in witness["value_gradient"])
         states = witness["states"]
@@ -117,7 +130,7 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
             f"dV = {slopes} ({witness['kind']})"
         )
     if analysis.singular:
-        unused = analysis.unused_parameters
+        unused = _some(analysis.unused_parameters)
         which = f": parameters {unused} never change the policy" if unused else ""
         lines.append(f"H2 is singular{which}; steps have no component there unless damped")
     for name, rate in analysis.rates.items():
@@ -125,11 +138,17 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
         lines.append(
             f"{name}: linear rate {rate.rate:.4g} at step 1, steps that converge {largest}"
         )
-    if len(analysis.gradient) > MOST:
-        lines.append(f"more than {MOST:,} parameters: results.json has no matrices")
+    if left_out(analysis):
+        lines.append(left_out(analysis))
     if not analysis.stationary:
         lines.append(
             "w is not stationary: no convergence rates (Theorems 9, 10, 12); "
             "`mdpnewton analyze MODEL --optimize` goes to a stationary point first"
         )
     return lines
+
+
+def _some(numbers: list[int]) -> str:
+    """Numbers as people list them: many are counted."""
+    more = f", ... ({len(numbers):,} of them)" if len(numbers) > SHOWN else ""
+    return f"[{', '.join(map(str, numbers[:SHOWN]))}{more}]" if numbers else ""

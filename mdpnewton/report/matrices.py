@@ -13,6 +13,7 @@ from mdpnewton.report.figures import new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PIXELS = 500  # entries of a row that a picture can show
 SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher")
 
 
@@ -28,11 +29,18 @@ def draw_terms(analysis: Analysis) -> Figure:
     spectra = analysis.spectra
     matrices = {name: analysis.terms[name] for name in SHOWN}
     matrices["H12"] = matrices["H12"] + matrices["H12"].T
+    size = len(matrices["H2"])
     largest = max(np.abs(m).max() for name, m in matrices.items() if name != "fisher")
     for axis, (name, matrix) in zip(axes.ravel(), matrices.items(), strict=True):
         label = "H12+H12'" if name == "H12" else name
         scale = np.abs(matrix).max() if name == "fisher" else largest
-        image = axis.imshow(matrix, cmap="RdBu", vmin=-scale, vmax=scale)
+        image = axis.imshow(
+            _pooled(matrix),
+            extent=(-0.5, size - 0.5, size - 0.5, -0.5),
+            cmap="RdBu",
+            vmin=-scale,
+            vmax=scale,
+        )
         axis.set_title(f"{label}\n{spectra[label].definiteness}", fontsize=9)
         axis.grid(False)
         for side in (axis.xaxis, axis.yaxis):
@@ -49,3 +57,16 @@ def draw_terms(analysis: Analysis) -> Figure:
         "Terms of the policy Hessian by their parameters: one colour scale, Fisher has its own"
     )
     return figure
+
+
+def _pooled(matrix: np.ndarray) -> np.ndarray:
+    """A matrix of more entries than a picture has, by the largest entry of every square."""
+    step = -(-len(matrix) // PIXELS)
+    if step == 1:
+        return matrix
+    more = -len(matrix) % step
+    square = np.pad(matrix, ((0, more), (0, more)))
+    count = len(square) // step
+    cells = square.reshape(count, step, count, step).swapaxes(1, 2).reshape(count, count, -1)
+    place = np.abs(cells).argmax(axis=2)
+    return np.take_along_axis(cells, place[:, :, None], axis=2)[:, :, 0]

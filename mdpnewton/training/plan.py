@@ -19,6 +19,7 @@ from mdpnewton.solve import Block, Dense, length
 from mdpnewton.steps import Bracketing
 
 MOST_STEPS = 20  # of Newton's method, from where the search ended
+DENSE = 1_000  # parameters for which the Hessian is formed
 FAR = 0.5  # a longer step, relative to the parameters, goes to another point
 
 
@@ -107,9 +108,11 @@ def stationary_point(mdp: FiniteMDP, policy: Policy, w: PyTree, iterations: int 
     """
     evaluator, w = FiniteEvaluator(mdp), plan_policy(mdp, policy, w, iterations=iterations).w
     pairs = evaluator.evaluate(None, policy, w)
+    many = sum(leaf.size for leaf in jax.tree.leaves(w)) > DENSE
+    newton = "conjugate_gradient_newton" if many else "newton"
     norm, least = length(gradient(policy, w, pairs)), pairs.objective
     for _ in range(MOST_STEPS):
-        ahead = direction("newton", policy, w, pairs)
+        ahead = direction(newton, policy, w, pairs)
         moved = jax.tree.map(lambda x, d: x + d, w, ahead.value)
         try:
             pairs = evaluator.evaluate(None, policy, moved)
