@@ -54,8 +54,7 @@ class ControllerEvaluator(Evaluator):
     def evaluate(self, key: Any, policy: FiniteStateController, w: PyTree) -> WeightedPairs:
         """The exact weights of all situations and decisions at `w`; `key` is not used."""
         self._check(policy)
-        with self.chain.threads(policy.nodes):
-            occupancy, value, state_value, objective, residual = self._weights(policy, w)
+        occupancy, value, state_value, objective, residual = self._weights(policy, w)
         found = float(objective) if float(residual) <= RESIDUAL else float("nan")
         raised = self.offset / (1 - self.pomdp.discount) if self.offset else 0.0
         value, state_value = value + raised * occupancy, state_value + raised
@@ -93,7 +92,9 @@ class ControllerEvaluator(Evaluator):
 
     def _weights(self, policy: FiniteStateController, w: PyTree) -> tuple[Any, ...]:
         if not isinstance(self.chain, SparseChain):
-            seen, value, objective, residual = _situations(self.chain, policy, w)
+            with self.chain.threads(policy.nodes):
+                found = _situations(self.chain, policy, w)
+                seen, value, objective, residual = jax.block_until_ready(found)
             return *_weighed(policy, w, seen, value), objective, residual
         tables = numbers_of(policy, w)
         closed = self.chain.closed(tables)

@@ -11,9 +11,9 @@ A product takes a sparse matrix once, and a matrix of the controller's probabili
 observation: nothing of the size of the system squared is formed.
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +44,21 @@ class SparseClosed(NamedTuple):
     residual: float
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def alone(method: Callable[P, T]) -> Callable[P, T]:
+    """A method that computes with one BLAS thread: its products are many and small."""
+
+    @wraps(method)
+    def called(*arguments: P.args, **named: P.kwargs) -> T:
+        with threads_for(0.0):
+            return method(*arguments, **named)
+
+    return called
+
+
 class SparseChain:
     """A POMDP as sparse matrices, ready for controllers with any number of nodes.
 
@@ -69,10 +84,7 @@ class SparseChain:
         self._back = sparse.csr_array(self.ways.T)
         self._begins = np.array([group.start for group in self.groups])
 
-    def threads(self, nodes: int) -> AbstractContextManager[Any]:
-        """Context with one BLAS thread: the products are many and small."""
-        return threads_for(0.0)
-
+    @alone
     def worth(self, tables: Tables, before: SparseClosed | None = None) -> SparseClosed:
         """The objective and the values, without visits, which are those of `before`.
 
@@ -104,6 +116,7 @@ class SparseChain:
         visits = np.empty(0) if before is None else before.visits
         return SparseClosed(objective, value, visits, average, residual)
 
+    @alone
     def closed(
         self, tables: Tables, before: SparseClosed | None = None, worth: SparseClosed | None = None
     ) -> SparseClosed:
@@ -139,6 +152,7 @@ class SparseChain:
             visits = visited.reshape(1, *shape)
         return found._replace(visits=visits, residual=max(found.residual, residual))
 
+    @alone
     def earned(self, tables: Tables, closed: SparseClosed) -> tuple[Tables, Tables]:
         """Value of every entry of every table row, and how often each row is used.
 
@@ -163,6 +177,7 @@ class SparseChain:
                 used.action[:, o] += decided[group].sum(axis=0)
         return values, used
 
+    @alone
     def situations(self, tables: Tables, closed: SparseClosed) -> tuple[np.ndarray, np.ndarray]:
         """Visits of situations, (O, B + 1), and of them times Q of decisions, (O, B + 1, B, A).
 
