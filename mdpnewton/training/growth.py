@@ -29,7 +29,8 @@ TRIES = 3  # new nodes that are tried at a time
 FIRST = 8  # iterations of a try
 SOFT, SOFTEST = 0.1, 0.4  # what is spread over all choices; more with every search in vain
 IN_VAIN = 4  # searches in a row that end lower than before, which end it
-TOLERANCE, RECENT = 1e-3, 5  # a search ends when it has risen by less in so many iterations
+TOLERANCE = 1e-3  # share of the gap, or of the value, that is next to nothing
+RECENT = 5  # iterations in which a search must rise by more
 
 
 class Piece(NamedTuple):
@@ -96,16 +97,18 @@ def growing(
         used += sum(one["seconds"] for one in found)
         start = max(found, key=lambda one: one["value"])
         left = None if seconds is None else seconds - used
+        little = TOLERANCE * abs(start["value"] if upper is None else upper - start["value"])
         more = {**common, "seconds": left, "w": start["w"], "iterations": iterations}
+        more["little"] = little
         (end,) = yield [Piece(f"round-{turn}", "climbed", more)]
         used += end["seconds"]
         done += FIRST * TRIES + end["iterations"]
         worst = max(worst, end["residual"], *(one["residual"] for one in found))
         turn += 1
         vain += 1
-        if end["value"] > now["value"] - TOLERANCE * abs(end["value"]):
+        if end["value"] > now["value"] - little:
             now, vain = {**end, "nodes": common["nodes"]}, 0
-        still = 0 if now["value"] > best["value"] + TOLERANCE * abs(best["value"]) else still + 1
+        still = 0 if now["value"] > best["value"] + little else still + 1
         if now["value"] > best["value"]:
             best = now
         growth.append({"nodes": common["nodes"], "value": end["value"], "seconds": used})
@@ -165,10 +168,11 @@ def climbed(
     seconds: float | None,
     w: dict[str, Any],
     iterations: int,
+    little: float,
 ) -> dict[str, Any]:
     """The search from the best of the tries."""
     chain, policy = _chain(evaluator), evaluator.controller(nodes)
-    return _searched(chain, policy, _parameters(w), method, iterations, TOLERANCE, seconds)
+    return _searched(chain, policy, _parameters(w), method, iterations, little, seconds)
 
 
 PIECES: dict[str, Callable[..., dict[str, Any]]] = {"tried": tried, "climbed": climbed}
@@ -180,14 +184,15 @@ def _searched(
     start: PyTree,
     method: str,
     iterations: int,
-    tolerance: float,
+    little: float,
     seconds: float | None,
 ) -> dict[str, Any]:
     rules = RowRules(method_for(method, "controller"))
     one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], start)
     found = search_sparse(
-        *(chain, policy, one, rules, iterations, tolerance, None, job_checkpoint()),
+        *(chain, policy, one, rules, iterations, 0.0, None, job_checkpoint()),
         recent=RECENT,
+        little=little,
         seconds=seconds,
     )
     if found.interrupted:

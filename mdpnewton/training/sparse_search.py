@@ -90,9 +90,9 @@ def climb_of(like: Climb, state: Any) -> Climb:
     return found
 
 
-def settled(found: list[float], tolerance: float, recent: int) -> bool:
-    """Whether the objective has risen by no more than this share in the last iterations."""
-    return len(found) > recent and found[-1] - found[-1 - recent] <= tolerance * abs(found[-1])
+def settled(found: list[float], little: float, recent: int) -> bool:
+    """Whether the objective has risen by no more than this in the last iterations."""
+    return len(found) > recent and found[-1] - found[-1 - recent] <= little
 
 
 def search_sparse(
@@ -106,6 +106,7 @@ def search_sparse(
     checkpoint: Checkpoint,
     *,
     recent: int = RECENT,
+    little: float = 0.0,
     seconds: float | None = None,
 ) -> Ways:
     """Search from every start; the arguments are those of `search_controllers`.
@@ -116,10 +117,11 @@ def search_sparse(
         starts: Initial parameters with a leading axis.
         rules: Method and settings.
         iterations: Maximum number of iterations per start.
-        tolerance: A search stops when it has risen by no more than this share.
+        tolerance: A search stops when it has risen by no more than this share of its value.
         progress: Function that is called after every start.
         checkpoint: Keeps the state.
         recent: Number of iterations in which it must rise.
+        little: A rise that is as good as none, whatever the value.
         seconds: Processor time after which a start is left as it is.
     """
     count = len(jax.tree.leaves(starts)[0])
@@ -142,7 +144,9 @@ def search_sparse(
             at, found, clock = climb_of(at, now["at"]), list(now["found"]), list(now["clock"])
             began, now = began - clock[-1], None
         try:
-            while len(found) <= iterations and not settled(found, tolerance, recent):
+            while len(found) <= iterations:
+                if settled(found, max(little, tolerance * abs(found[-1])), recent):
+                    break
                 stop_here()
                 if seconds is not None and clock[-1] >= seconds:
                     break
