@@ -96,8 +96,24 @@ def test_names_are_shown(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert "state cell 0" in shown
     assert "N (0." in shown
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "A policy for model, discounted reward" in report
+    assert "cell 8" in report
     assert main(["analyze", path, "--out", str(tmp_path / "look")]) == 0
     assert "states [cell " in capsys.readouterr().out
+
+
+def test_names_reach_figure_report_and_sentences_of_an_analysis(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    transition = np.tile(np.eye(3), (2, 1, 1)).swapaxes(0, 1)  # every state stays
+    names = {"state_names": ["here", "there", "[bold]gone"], "action_names": ["go", "stay"]}
+    start = np.array([1.0, 0, 0])
+    given = {"transition": transition, "start": start, "discount": 0.9, **names}
+    assert main(["analyze", saved(tmp_path, **given), "--out", str(tmp_path / "look")]) == 0
+    shown = capsys.readouterr().out
+    assert "parameters [there go, there stay, [bold]gone go, [bold]gone stay] never" in shown
+    for name in ("hessian.svg", "report.html"):
+        assert "there stay" in (tmp_path / "look" / name).read_text(), name
 
 
 def refused(arguments, capsys):

@@ -196,6 +196,10 @@ def test_growing_by_command_goes_on_where_it_was_stopped(grown, tmp_path, capsys
     low, high = found["simulated_interval"]
     assert low < high
     assert mn.load(tmp_path / "run" / "controller.json") is not None
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "A controller that grows to up to 3 nodes for tiger" in report
+    assert "The best controller has 3 nodes and the value -2.0" in report
+    assert "Value by processor time" in report
 
 
 def rocky(tmp_path, capsys, *more):

@@ -9,6 +9,8 @@ from typing import Any
 from mdpnewton.cli.flow import Outcome, Plan, Progress
 from mdpnewton.version import RESULTS, __version__
 
+SHOWN, MOST = 10, 1_000  # states in the table, and in results.json and the report
+CHOICE = ("state", "action", "probability")
 SEARCH = "search.npz"  # the state of the search, from which the same command goes on
 
 
@@ -59,7 +61,8 @@ def search_kept(folder: Path, about: Mapping[str, Any]) -> Any:
     """
     from mdpnewton.jobs import Checkpoint
 
-    return Checkpoint(folder / SEARCH, {word: about[word] for word in ("model", "method")})
+    which = {word: about[word] for word in ("model", "method")}
+    return Checkpoint(folder / SEARCH, which, seconds=5)
 
 
 def _digest(mdp: Any, policy: Any, w: Any) -> str:
@@ -101,7 +104,7 @@ def _solved(
         progress=shown,
         checkpoint=kept,
     )
-    saved = folder / "policy.npz"
+    saved, choices = folder / "policy.npz", _choices(mdp, policy, found.w)
     results = {
         "problem": options.model.stem,
         "criterion": mdp.criterion,
@@ -111,13 +114,16 @@ def _solved(
         "method": options.method,
         "iterations": len(found.history),
         "status": found.status,
+        "values": [one.objective for one in found.history] + [found.objective],
+        "choices": [dict(zip(CHOICE, one, strict=True)) for one in choices],
+        "more_states": mdp.n_states - len(choices),
         "policy": str(saved),
     }
     save_model(saved, mdp, policy, found.w)
     return Outcome(
         results,
-        table=partial(_table, results, mdp, _choices(mdp, policy, found.w)),
-        draw=partial(_drawn, found, best.objective, options),
+        table=partial(_table, results, choices[:SHOWN]),
+        draw=partial(_drawn, results),
         files={"policy": saved},
         note=found.failure,
         interrupted=found.status == "interrupted",
@@ -125,10 +131,10 @@ def _solved(
 
 
 def _choices(mdp: Any, policy: Any, w: Any) -> list[tuple[str, str, float]]:
-    """The most probable action of the first states, and its probability."""
+    """States, their most probable actions and how probable these are, of the first states."""
     from mdpnewton.evaluators import FiniteEvaluator
 
-    probabilities = FiniteEvaluator(mdp).closed_loop(policy, w).probabilities[:10]
+    probabilities = FiniteEvaluator(mdp).closed_loop(policy, w).probabilities[:MOST]
     tops = probabilities.argmax(axis=1)
     return [
         (mdp.states[state], mdp.actions[int(top)], float(probabilities[state, top]))
@@ -136,7 +142,7 @@ def _choices(mdp: Any, policy: Any, w: Any) -> list[tuple[str, str, float]]:
     ]
 
 
-def _table(results: dict[str, Any], mdp: Any, choices: list[tuple[str, str, float]]) -> Any:
+def _table(results: dict[str, Any], choices: list[tuple[str, str, float]]) -> Any:
     from rich.markup import escape
 
     from mdpnewton.report.tables import new_table
@@ -149,21 +155,21 @@ def _table(results: dict[str, Any], mdp: Any, choices: list[tuple[str, str, floa
     table.add_row("method", results["method"].replace("_", " "))
     for state, action, probability in choices:
         table.add_row(escape(f"state {state}"), escape(f"{action} ({probability:.3f})"))
-    if mdp.n_states > len(choices):
-        table.add_row(f"and {mdp.n_states - len(choices)} states more", "")
+    more = len(results["choices"]) + results["more_states"] - len(choices)
+    if more:
+        table.add_row(f"and {more:,} states more", "")
     return table
 
 
-def _drawn(found: Any, optimum: float, options: Any) -> dict[str, Any]:
+def _drawn(results: dict[str, Any]) -> dict[str, Any]:
     from mdpnewton.report.figures import new_figure
 
     figure, axes = new_figure(1, 1)
     axis = axes.ravel()[0] if hasattr(axes, "ravel") else axes
-    values = [record.objective for record in found.history] + [found.objective]
-    axis.plot(values, label=options.method.replace("_", " "))
-    axis.axhline(optimum, ls=":", color="black", label="optimum")
+    axis.plot(results["values"], label=results["method"].replace("_", " "))
+    axis.axhline(results["optimum"], ls=":", color="black", label="optimum")
     axis.set_xlabel("iterations")
     axis.set_ylabel("U")
-    axis.set_title(options.model.stem)
+    axis.set_title(results["problem"])
     axis.legend()
     return {"solve": figure}

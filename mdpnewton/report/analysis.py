@@ -47,7 +47,7 @@ def as_json(analysis: Analysis, policy: Policy, mdp: FiniteMDP | None = None) ->
     }
     return {
         "objective": analysis.objective,
-        "parameters": _names(policy, len(analysis.gradient), mdp),
+        "parameters": parameter_names(policy, len(analysis.gradient), mdp),
         "gradient": analysis.gradient.tolist(),
         **{name: matrix.tolist() for name, matrix in analysis.terms.items() if small},
         "occupancy": analysis.occupancy.tolist(),
@@ -73,7 +73,8 @@ def left_out(analysis: Analysis) -> str:
     return f"more than {MOST:,} parameters: results.json has no matrices"
 
 
-def _names(policy: Policy, count: int, mdp: FiniteMDP | None) -> list[str]:
+def parameter_names(policy: Policy, count: int, mdp: FiniteMDP | None) -> list[str]:
+    """The names of flat parameters: state and action for a table, else their numbers."""
     if isinstance(policy, TabularSoftmax):
         width = policy.n_actions - policy.reduced  # the last action may have no parameter
         states = None if mdp is None else mdp.state_names
@@ -89,12 +90,15 @@ def _named(names: Sequence[str] | None, number: int, letter: str) -> str:
     return f"{letter}{number}" if names is None else names[number]
 
 
-def analysis_table(analysis: Analysis, mdp: FiniteMDP | None = None) -> Group:
+def analysis_table(
+    analysis: Analysis, mdp: FiniteMDP | None = None, parameters: Sequence[str] = ()
+) -> Group:
     """The eigenvalue ranges of every term, and what follows from them in words.
 
     Args:
         analysis: The analysis.
         mdp: The problem, for its criterion and the names of its states; None for numbers.
+        parameters: Names of the parameters; without any they go by their numbers.
     """
     of = "" if mdp is None or mdp.criterion == "discounted" else f", {mdp.criterion} reward"
     table = Table(title=f"Policy Hessian at U(w) = {analysis.objective:.6g}{of}")
@@ -104,10 +108,10 @@ def analysis_table(analysis: Analysis, mdp: FiniteMDP | None = None) -> Group:
     for name, spectrum in analysis.spectra.items():
         low, high = f"{spectrum.smallest:.4g}", f"{spectrum.largest:.4g}"
         table.add_row(name, low, high, spectrum.definiteness)
-    return Group(table, *_sentences(analysis, mdp))
+    return Group(table, *_sentences(analysis, mdp, parameters))
 
 
-def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
+def _sentences(analysis: Analysis, mdp: FiniteMDP | None, parameters: Sequence[str]) -> list[str]:
     yes = {True: "yes", False: "no"}
     lines = [
         f"parameters: {len(analysis.gradient)}, gradient norm: "
@@ -126,12 +130,12 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
         if mdp is not None and mdp.state_names is not None:
             states = escape(f"[{listed(mdp.states, states)}]")
         lines.append(
-            f"  witness: parameter {witness['parameter']}, states {states}, "
+            f"  witness: parameter {_some([witness['parameter']], parameters)}, states {states}, "
             f"dV = {slopes} ({witness['kind']})"
         )
     if analysis.singular:
-        unused = _some(analysis.unused_parameters)
-        which = f": parameters {unused} never change the policy" if unused else ""
+        unused = _some(analysis.unused_parameters, parameters)
+        which = rf": parameters \[{unused}] never change the policy" if unused else ""
         lines.append(f"H2 is singular{which}; steps have no component there unless damped")
     for name, rate in analysis.rates.items():
         largest = "none" if rate.largest_step is None else f"(0, {rate.largest_step:.4g})"
@@ -148,7 +152,8 @@ def _sentences(analysis: Analysis, mdp: FiniteMDP | None) -> list[str]:
     return lines
 
 
-def _some(numbers: list[int]) -> str:
-    """Numbers as people list them: many are counted."""
+def _some(numbers: list[int], names: Sequence[str]) -> str:
+    """Parameters as people list them: by their names if they have any, and many are counted."""
+    called = [escape(names[n]) if names else str(n) for n in numbers[:SHOWN]]
     more = f", ... ({len(numbers):,} of them)" if len(numbers) > SHOWN else ""
-    return f"[{', '.join(map(str, numbers[:SHOWN]))}{more}]" if numbers else ""
+    return f"{', '.join(called)}{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,15 +14,20 @@ from mdpnewton.report.figures import new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NAMED = 12  # parameters that are called by their names
 PIXELS = 500  # entries of a row that a picture can show
 SHOWN = ("hessian", "H1", "H2", "H12", "A1", "A2", "V1", "V2", "fisher")
 
 
-def draw_terms(analysis: Analysis) -> Figure:
+def draw_terms(analysis: Analysis, names: Sequence[str] = ()) -> Figure:
     """Draw every term as a picture.
 
     All share one colour scale, so that small terms look small. The Fisher matrix has other units
     and its own scale.
+
+    Args:
+        analysis: The analysis.
+        names: Names of the parameters, which few of them are called by; others are numbered.
     """
     whole = required("matplotlib.ticker", "a figure").MaxNLocator
     figure, axes = new_figure(3, 3)
@@ -30,6 +36,7 @@ def draw_terms(analysis: Analysis) -> Figure:
     matrices = {name: analysis.terms[name] for name in SHOWN}
     matrices["H12"] = matrices["H12"] + matrices["H12"].T
     size = len(matrices["H2"])
+    named = 0 < len(names) == size <= NAMED
     largest = max(np.abs(m).max() for name, m in matrices.items() if name != "fisher")
     for axis, (name, matrix) in zip(axes.ravel(), matrices.items(), strict=True):
         label = "H12+H12'" if name == "H12" else name
@@ -43,9 +50,13 @@ def draw_terms(analysis: Analysis) -> Figure:
         )
         axis.set_title(f"{label}\n{spectra[label].definiteness}", fontsize=9)
         axis.grid(False)
-        for side in (axis.xaxis, axis.yaxis):
-            side.set_major_locator(whole(integer=True, nbins=5))
-        axis.tick_params(labelsize=7, length=2)
+        if named:
+            axis.set_xticks(range(size), names, rotation=90)
+            axis.set_yticks(range(size), names)
+        else:
+            for side in (axis.xaxis, axis.yaxis):
+                side.set_major_locator(whole(integer=True, nbins=5))
+        axis.tick_params(labelsize=5 if named else 7, length=2)
         axis.spines[:].set_visible(False)
         if axis.get_subplotspec().is_first_col():
             axis.set_ylabel("parameter")

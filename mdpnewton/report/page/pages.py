@@ -11,6 +11,7 @@ from mdpnewton.report.page import (
     curves,
     facts,
     films,
+    policy,
     several,
     tetris,
     training,
@@ -115,6 +116,8 @@ def _kind(found: Found) -> str:
     command = text(found.config.get("command"))
     if text(found.config.get("experiment")):
         return "run"
+    if command == "solve" and "nodes" not in found.config and "criterion" in found.config:
+        return "solve an MDP"
     return command if command in KINDS else ""
 
 
@@ -224,6 +227,8 @@ def _solve_asked(found: Found, shown: Shown) -> str:
     config = found.config
     nodes, method = config.get("nodes", "?"), spoken(config.get("method", "?"))
     problem, starts = text(config.get("problem"), "?"), config.get("restarts", "?")
+    if "gap" in config:
+        return f"A controller that grows to up to {nodes} nodes for {problem} by {method}"
     return f"A controller with {nodes} nodes for {problem} by {method}, from {starts} starts"
 
 
@@ -268,6 +273,12 @@ KINDS: dict[str, Kind] = {
         lambda found, shown: controller.sections(
             found.results, mapping(found.files.get("controller.json"))
         ),
+        _none,
+    ),
+    "solve an MDP": (
+        lambda found, shown: policy.asked(found.config),
+        lambda found: policy.verdict(found.results),
+        lambda found, shown: policy.sections(found.results),
         _none,
     ),
     "analyze": (
