@@ -45,11 +45,12 @@ def predicted_rates(terms: dict[str, np.ndarray]) -> dict[str, Rate]:
             continue
         ratios, jacobian = every
         converges = bool((ratios.real > 0).all())
-        steps = 2 * ratios.real / np.abs(ratios) ** 2
         found[name] = Rate(
             jacobian=jacobian,
             rate=float(np.abs(1 - ratios).max()),
-            largest_step=float(steps.min()) if converges else None,
+            largest_step=float((2 * ratios.real / np.abs(ratios) ** 2).min())
+            if converges
+            else None,
         )
     return found
 
