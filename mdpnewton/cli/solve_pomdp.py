@@ -171,7 +171,7 @@ class _Grown:
         self._progress(nodes, self._nodes, self._said.rstrip("; "))
 
     def report(self, done: int, total: int, what: str) -> None:
-        adding = f"{done} of {total} tries of a node" if total > 1 else what
+        adding = f"{done} of {total} tries of a node" if total > 1 else "searching on"
         self._progress(self._at, self._nodes, f"{self._said}{adding}")
 
 
