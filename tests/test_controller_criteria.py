@@ -133,3 +133,13 @@ def test_the_bound_of_a_finite_horizon_is_that_of_a_plain_recursion():
             for o in range(2)) for a in range(3)] for s in range(3)])  # fmt: skip
     found = mn.upper_bounds(pomdp)
     assert found.fast_informed == pytest.approx((pomdp.start @ Q).max(), rel=1e-12)
+
+
+def test_a_horizon_that_would_fill_the_memory_is_refused_in_a_line(monkeypatch):
+    monkeypatch.setattr("mdpnewton.evaluators.sparse_chain.MOST", 10)
+    evaluator = mn.ControllerEvaluator(lean(small("finite")))
+    policy = evaluator.controller(2)
+    with pytest.raises(
+        ValueError, match="values for a horizon of 4 and 2 nodes, and 1e.01 at most"
+    ):
+        evaluator.objective(None, policy, policy.initial_parameters())

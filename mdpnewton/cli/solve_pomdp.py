@@ -87,7 +87,10 @@ def _read(options: Any) -> tuple[str, dict[str, Any]]:
     criterion = options.criterion or ("finite" if options.horizon is not None else None)
     if criterion is not None or options.discount is not None:
         given = {"criterion": criterion or "discounted", "horizon": options.horizon}
-        pomdp = replace(pomdp, discount=options.discount, **given)
+        discount = options.discount
+        if discount is None and given["criterion"] == pomdp.criterion == "discounted":
+            discount = pomdp.discount
+        pomdp = replace(pomdp, discount=discount, **given)
         given["discount"] = pomdp.discount
     if notes or options.model.suffix == POMDPX:
         written = replace(pomdp, criterion="discounted", discount=0.5, horizon=None)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from scipy import sparse
 
+from mdpnewton.checks import refuse
 from mdpnewton.evaluators.products import Map, solved
 from mdpnewton.models.pomdp import FinitePOMDP
 from mdpnewton.models.pomdp.pairs import Pairs
@@ -44,6 +45,7 @@ class SparseClosed(NamedTuple):
     residual: float
 
 
+MOST = 3e8  # values of a finite horizon, pairs times nodes times steps
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ class SparseChain:
         """
         begun = self._begun(tables)
         if self.horizon is not None:
-            value = np.zeros((self.horizon, len(self.states), tables.initial.shape[1]))
+            value = np.zeros(self._times(tables.initial.shape[1]))
             for t in range(self.horizon - 1, 0, -1):
                 value[t - 1] = self._before(tables, self._chosen(tables, self._earned(value[t])))
             X = self._chosen(tables, self._earned(value[0]))
@@ -196,6 +198,15 @@ class SparseChain:
                     "nb,nac->bca", every[group], Q[self.states[group]], optimize=True
                 )
         return seen, earned
+
+    def _times(self, nodes: int) -> tuple[int, int, int]:
+        """The shape of what is kept of a finite horizon."""
+        shape = self.horizon or 1, len(self.states), nodes
+        if np.prod(shape, dtype=float) > MOST:
+            rule = f"needs {np.prod(shape, dtype=float):.1e} values for a horizon of {shape[0]}"
+            told = f"and {nodes} nodes, and {MOST:.0e} at most; use fewer nodes, or a discount"
+            refuse("ControllerEvaluator", "pomdp", f"{rule} {told}")
+        return shape
 
     def node_values(self, tables: Tables, value: np.ndarray, average: float) -> np.ndarray:
         """X(s, o, b'), the value of a pair and the node that is chosen there, shape (N, B)."""

@@ -102,7 +102,7 @@ def growing(
         more["little"] = little
         (end,) = yield [Piece(f"round-{turn}", "climbed", more)]
         used += end["seconds"]
-        done += FIRST * TRIES + end["iterations"]
+        done += sum(one["iterations"] for one in [*found, end])
         worst = max(worst, end["residual"], *(one["residual"] for one in found))
         turn += 1
         vain += 1
@@ -200,7 +200,7 @@ def _searched(
     return {
         "w": {name: np.asarray(leaf[0]).tolist() for name, leaf in found.w.items()},
         "value": float(found.objective[0, -1]),
-        "iterations": found.objective.shape[1] - 1,
+        "iterations": int(np.count_nonzero(np.diff(found.objective[0]))),
         "seconds": float(found.seconds[-1]),
         "residual": found.residual,
     }
