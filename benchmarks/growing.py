@@ -3,18 +3,14 @@
     nice -n 10 python benchmarks/growing.py [--size 7] [--rocks 8] [--nodes 12] [--minutes 8]
 
 The problem is `mdpnewton.domains.rocks`: a grid of 7 x 7 cells with 8 rocks that are good or bad,
-12,545 states, 13 actions and 99 observations. One process with one thread; times are processor
-times, so that other programs may use the machine. At first one evaluation is measured by nodes:
-values and visits of a random controller, from nothing.
+12,545 states, 13 actions and 99 observations. The chain computes with one thread; times are
+processor times, so that other programs may use the machine. At first one evaluation is measured by
+nodes: values and visits of a random controller, from nothing.
 """
 
 import argparse
-import os
 import resource
 import time
-
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
 
 import jax
 

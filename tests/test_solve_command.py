@@ -237,3 +237,12 @@ def test_the_criterion_of_a_pomdp_is_chosen_by_flags(flags, criterion, tmp_path,
     low, high = found["simulated_interval"]
     assert low - 0.1 <= found["value"] <= high + 0.1
     assert found["gap"] == pytest.approx(found["upper"] - found["value"])
+
+
+@pytest.mark.parametrize("method", ["conjugate_gradient_second_gauss_newton", "first_gauss_newton"])
+def test_exact_methods_search_for_controllers_by_other_criteria(method, tmp_path, capsys):
+    """Rewards are negative, and no constant raises the values of an average."""
+    quick = ["--nodes", "1", "--restarts", "1", "--iterations", "4", "--json", "--method", method]
+    flags = ["--criterion", "average", "--out", str(tmp_path / "run")]
+    assert main(["solve", "tiger", *quick, *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] > -30  # of opening at random
