@@ -100,7 +100,10 @@ class Analysis:
         """Extreme eigenvalues of every term; the cross term is represented by H12 + H12'."""
         if self.ends is not None:
             size = max(max(map(abs, one)) for one in self.ends.values())
-            return {name: Spectrum(*one, size, 10 * LANCZOS) for name, one in self.ends.items()}
+            return {
+                name: Spectrum(*one, size, 10 * LANCZOS, inside=True)
+                for name, one in self.ends.items()
+            }
         found = {}
         scale = max(float(np.abs(matrix).max()) for matrix in self.terms.values())
         for name, matrix in self.terms.items():

@@ -78,7 +78,8 @@ def growing(
     ended = "nodes"
     while now["nodes"] < nodes:
         left = None if seconds is None else seconds - used
-        common = {"nodes": now["nodes"] + 1, "method": method, "seconds": left}
+        each = None if left is None else left / TRIES
+        common = {"nodes": now["nodes"] + 1, "method": method, "seconds": each}
         tries = [
             Piece(
                 f"round-{turn}-try-{k}",
