@@ -122,6 +122,7 @@ from .steps import (
 )
 from .training.black_box import BLACK_BOX_METHODS, Generation, Optimum, maximize, minimize
 from .training.controllers import Restarts, search_controllers
+from .training.growth import Grown, grow_controller
 from .training.plan import plan_policy, stationary_point
 from .training.presets import PRACTICAL, Preset
 from .training.state import Training
@@ -274,6 +275,8 @@ __all__ = [
     "random_starts",
     "search_controllers",
     "Restarts",
+    "grow_controller",
+    "Grown",
     "Preset",
     "PRACTICAL",
     "Training",

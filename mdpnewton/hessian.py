@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
+from scipy import sparse
 
 from mdpnewton.curvature import Curvature, curvature, gradient, scores
 from mdpnewton.evaluation import Evaluator, WeightedPairs
@@ -64,6 +65,9 @@ def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, 
         "V2": -V1,
         "fisher": fisher,
     }
+
+
+SPARSE = 0.02  # share of scores that are not zero below which products skip the others
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,10 @@ def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     rows = (np.sqrt(np.abs(weights))[:, :, None] * table).reshape(weights.size, -1)
     negative = weights.ravel() < 0
     above, below = rows[~negative], rows[negative]
+    if np.count_nonzero(rows) < SPARSE * rows.size:  # as the scores of a table are
+        some, other = sparse.csr_array(above), sparse.csr_array(below)
+        found: np.ndarray = (some.T @ some - other.T @ other).toarray()
+        return found
     with threads_for(rows.size * rows.shape[1]):
         product: np.ndarray = above.T @ above - below.T @ below
     return product

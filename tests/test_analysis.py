@@ -6,8 +6,10 @@ import pytest
 from problems import gibbs, quadratic, random_mdp, tabular
 
 import mdpnewton as mn
-from mdpnewton.analysis.finite import Spectrum
+from mdpnewton.analysis.spectra import Spectrum, eigenvalues, ends
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
+from mdpnewton.report.analysis import analysis_table, as_json
+from mdpnewton.report.matrices import _pooled
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,57 @@ def test_a_feature_that_is_zero_everywhere_is_reported():
     assert float(step.value[1]) == pytest.approx(0.0, abs=1e-12)
     damped = mn.direction(mn.Precondition("H2", mn.Dense(ridge=0.1)), dead, jnp.asarray(w), pairs)
     assert (damped.report.status, damped.report.ridge) == ("solved", 0.1)
+
+
+def test_eigenvalues_part_by_part_are_those_of_the_whole():
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(n, n)) for n in (1, 3, 4)]
+    blocks = np.zeros((9, 9))
+    for begin, part in zip((0, 1, 4), parts, strict=True):
+        at = slice(begin, begin + len(part))
+        blocks[at, at] = part + part.T
+    order = rng.permutation(9)
+    mixed = blocks[np.ix_(order, order)]
+    np.testing.assert_allclose(eigenvalues(mixed), np.linalg.eigvalsh(mixed), atol=1e-12)
+    low, high = ends(lambda x: mixed @ x, 9)
+    assert [low, high] == pytest.approx(np.linalg.eigvalsh(mixed)[[0, -1]].tolist(), rel=1e-5)
+    assert ends(lambda x: 0 * x, 9) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("sparse_scores", [False, True])
+def test_more_parameters_than_matrices_can_have_leave_the_ends_of_the_spectra(
+    monkeypatch, sparse_scores
+):
+    mdp = random_mdp(1)
+    policy = mn.TabularSoftmax(mdp.n_states, mdp.n_actions)
+    w = jnp.asarray(np.random.default_rng(0).normal(size=(5, 3)))
+    monkeypatch.setattr("mdpnewton.hessian.SPARSE", 2.0 if sparse_scores else 0.0)
+    whole = mn.analyze(mdp, policy, w)
+    assert not whole.left_out
+    monkeypatch.setattr("mdpnewton.analysis.finite.DENSE", 10)
+    found = mn.analyze(mdp, policy, w)
+    assert found.terms == {}
+    assert found.consistency is None
+    assert found.singular is None
+    assert "matrices, value consistency, singularity and rates are left out" in found.left_out
+    assert "more than 10 parameters" in found.left_out
+    for name, spectrum in whole.spectra.items():
+        other, size = found.spectra[name], 1e-5 * spectrum.scale
+        assert other.smallest == pytest.approx(spectrum.smallest, abs=size), name
+        assert other.largest == pytest.approx(spectrum.largest, abs=size), name
+        assert other.definiteness == spectrum.definiteness, name
+    assert found.unused_parameters == whole.unused_parameters
+    data = as_json(found, policy, mdp)
+    assert data["left_out"] == found.left_out
+    assert data["value_consistent"] is None
+    assert "H2" not in data
+    assert any(found.left_out in line for line in analysis_table(found).renderables[1:])
+
+
+def test_a_picture_of_many_parameters_keeps_the_largest_entries():
+    matrix = np.zeros((1_300, 1_300))
+    matrix[7, 1_299], matrix[8, 1_299] = 2.0, -5.0
+    pooled = _pooled(matrix)
+    assert max(pooled.shape) <= 500
+    assert pooled[2, -1] == -5.0
+    assert np.count_nonzero(pooled) == 1

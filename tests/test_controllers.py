@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import reference
 from jax.flatten_util import ravel_pytree
-from scipy import sparse
 
 import mdpnewton as mn
 from mdpnewton.methods import method_for, names
@@ -211,12 +210,9 @@ def test_where_the_state_is_observed_it_is_the_finite_mdp():
         )
 
 
-@pytest.mark.parametrize("shape", ["dense", "sparse"])
-def test_iterated_solves_agree_with_factorised_ones(shape):
+def test_iterated_solves_agree_with_factorised_ones():
     pomdp, evaluator, policy, w = problem(9, n_states=6, n_observations=3)
     expected = evaluator.evaluate(None, policy, w)
-    if shape == "sparse":
-        pomdp = replace(pomdp, transition=[sparse.csr_array(T) for T in pomdp.transition])
     other = mn.ControllerEvaluator(pomdp)
     other.chain = replace(other.chain, dense=0)
     pairs = other.evaluate(None, policy, w)

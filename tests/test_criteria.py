@@ -116,15 +116,6 @@ def test_a_controller_is_worth_the_same_as_a_policy_on_the_product_by_every_crit
             for v in moved
         ]
         assert gap(hessian[i], (slopes[0] - slopes[1]) / (2 * step)) < 1e-6
-    if criterion == "total":
-        lean = mn.ControllerEvaluator(pomdp).evaluate(None, policy, w)
-        assert lean.objective == pytest.approx(pairs.objective, abs=1e-10)
-        for name in ("H1", "H2", "fisher_score"):
-            expected = mn.curvature(policy, w, pairs, name).dense()
-            assert gap(mn.curvature(policy, w, lean, name).dense(), expected) < 1e-8
-    else:
-        with pytest.raises(ValueError, match="use `FiniteEvaluator"):
-            mn.ControllerEvaluator(pomdp)
 
 
 def goalless():

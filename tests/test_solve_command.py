@@ -217,3 +217,32 @@ def test_newton_on_a_product_that_does_not_fit_is_refused(tmp_path, capsys):
     arguments = ["solve", "hallway", "--method", "newton", "--restarts", "1"]
     assert main([*arguments, "--out", str(tmp_path)]) == 2
     assert "use fewer nodes, or second_gauss_newton" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "criterion"),
+    [
+        (["--horizon", "3"], "finite"),
+        (["--criterion", "average"], "average"),
+        pytest.param(["--criterion", "discounted"], "discounted", marks=pytest.mark.slow),
+    ],
+)
+def test_the_criterion_of_a_pomdp_is_chosen_by_flags(flags, criterion, tmp_path, capsys):
+    quick = ["--nodes", "1", "--restarts", "1", "--iterations", "20", "--json"]
+    assert main(["solve", "tiger", *quick, *flags, "--out", str(tmp_path / "run")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["criterion"] == criterion
+    listening = {"finite": -3.0, "average": -1.0, "discounted": -20.0}[criterion]
+    assert found["value"] == pytest.approx(listening, rel=1e-2)
+    low, high = found["simulated_interval"]
+    assert low - 0.1 <= found["value"] <= high + 0.1
+    assert found["gap"] == pytest.approx(found["upper"] - found["value"])
+
+
+@pytest.mark.parametrize("method", ["conjugate_gradient_second_gauss_newton", "first_gauss_newton"])
+def test_exact_methods_search_for_controllers_by_other_criteria(method, tmp_path, capsys):
+    """Rewards are negative, and no constant raises the values of an average."""
+    quick = ["--nodes", "1", "--restarts", "1", "--iterations", "4", "--json", "--method", method]
+    flags = ["--criterion", "average", "--out", str(tmp_path / "run")]
+    assert main(["solve", "tiger", *quick, *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] > -30  # of opening at random

@@ -96,8 +96,24 @@ def test_names_are_shown(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert "state cell 0" in shown
     assert "N (0." in shown
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "A policy for model, discounted reward" in report
+    assert "cell 8" in report
     assert main(["analyze", path, "--out", str(tmp_path / "look")]) == 0
     assert "states [cell " in capsys.readouterr().out
+
+
+def test_names_reach_figure_report_and_sentences_of_an_analysis(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    transition = np.tile(np.eye(3), (2, 1, 1)).swapaxes(0, 1)  # every state stays
+    names = {"state_names": ["here", "there", "[bold]gone"], "action_names": ["go", "stay"]}
+    start = np.array([1.0, 0, 0])
+    given = {"transition": transition, "start": start, "discount": 0.9, **names}
+    assert main(["analyze", saved(tmp_path, **given), "--out", str(tmp_path / "look")]) == 0
+    shown = capsys.readouterr().out
+    assert "parameters [there go, there stay, [bold]gone go, [bold]gone stay] never" in shown
+    for name in ("hessian.svg", "report.html"):
+        assert "there stay" in (tmp_path / "look" / name).read_text(), name
 
 
 def refused(arguments, capsys):
@@ -161,3 +177,50 @@ def test_the_json_of_many_parameters_has_no_matrices(monkeypatch, tmp_path, caps
     assert len(found["gradient"]) == 6
     assert "H2" not in found
     assert found["spectra"]["H2"]["definiteness"] == "negative semidefinite"
+
+
+def test_a_solve_that_is_interrupted_goes_on_bit_for_bit(tmp_path, capsys, monkeypatch):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    path = saved(tmp_path, discount=0.9)
+    command = ["solve", path, "--iterations", "12", "--json", "--out"]
+    assert main([*command, str(whole)]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    evaluate, calls = mn.FiniteEvaluator.evaluate, []
+
+    def interrupted(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return evaluate(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mn.FiniteEvaluator, "evaluate", interrupted)
+        assert main([*command, str(parts)]) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert main(["status", str(parts), "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)["iterations"]
+    assert 0 < done < 12
+    for _ in range(2):  # the second time there is nothing left to do
+        assert main([*command, str(parts)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {**found, "policy": ""} == {**expected, "policy": ""}
+        monkeypatch.setattr("mdpnewton.loop.direction", lambda *_, **__: pytest.fail("again"))
+    first, second = (mn.load_model(folder / "policy.npz")[2] for folder in (whole, parts))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("flags", [["--workers", "2"], ["--restarts", "3"], ["--grow"]])
+def test_flags_of_controllers_are_refused_for_an_mdp(flags, tmp_path, capsys):
+    given = ["solve", saved(tmp_path, discount=0.9), *flags, "--out", str(tmp_path / "run")]
+    assert f"{flags[0]} is for POMDPs; an MDP is searched from one start" in refused(given, capsys)
+
+
+def test_another_solve_in_the_same_folder_is_refused(tmp_path, capsys):
+    folder = ["--out", str(tmp_path / "run"), "--json"]
+    path = saved(tmp_path, discount=0.9)
+    assert main(["solve", path, "--iterations", "3", *folder]) == 0
+    capsys.readouterr()
+    said = refused(["solve", path, "--iterations", "4", *folder], capsys)
+    assert "holds a run with iterations 3, not 4" in said
+    moved = refused(["solve", saved(tmp_path, discount=0.8), "--iterations", "3", *folder], capsys)
+    assert "holds a run with discount 0.9, not 0.8" in moved

@@ -11,46 +11,18 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from mdpnewton.curvature import gradient
+from mdpnewton.analysis.rates import Rate, predicted_rates
+from mdpnewton.analysis.spectra import LANCZOS, ROUND_OFF, Spectrum, eigenvalues, ends
+from mdpnewton.curvature import curvature, gradient
 from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.evaluators import FiniteEvaluator
-from mdpnewton.hessian import hessian_terms, score_table
+from mdpnewton.hessian import hessian_terms, policy_hessian, score_table
 from mdpnewton.models.finite import FiniteMDP
 from mdpnewton.policies import Policy
 
-ROUND_OFF = 1e-9  # relative size below which a number counts as zero
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """Extreme eigenvalues of a symmetric matrix, and its definiteness in words.
-
-    Attributes:
-        smallest: The smallest eigenvalue.
-        largest: The largest eigenvalue.
-        scale: Largest entry of all matrices that are analysed together; round-off is relative to
-            it.
-    """
-
-    smallest: float
-    largest: float
-    scale: float
-
-    @property
-    def definiteness(self) -> str:
-        """The definiteness up to round-off, such as "negative semidefinite"."""
-        floor = ROUND_OFF * self.scale
-        if self.smallest >= -floor and self.largest <= floor:
-            return "zero"
-        if self.smallest > floor:
-            return "positive definite"
-        if self.largest < -floor:
-            return "negative definite"
-        if self.smallest >= -floor:
-            return "positive semidefinite"
-        if self.largest <= floor:
-            return "negative semidefinite"
-        return "indefinite"
+DENSE = 5_000  # parameters of which matrices are formed: nine of 200 MB
+TINY = np.finfo(float).tiny
+LEFT_OUT = "matrices, value consistency, singularity and rates"
 
 
 @dataclass(frozen=True)
@@ -70,22 +42,6 @@ class Consistency:
 
 
 @dataclass(frozen=True)
-class Rate:
-    """What local convergence theory predicts for a method at a stationary point.
-
-    Attributes:
-        jacobian: Jacobian of the update at step size 1, eqs. (29) and (32), Theorem 12.
-        rate: Spectral radius of the Jacobian: an iteration shrinks the distance by this factor.
-        largest_step: The method converges with step sizes in (0, largest_step), eqs. (30) and (33);
-            None if no step size converges.
-    """
-
-    jacobian: np.ndarray
-    rate: float
-    largest_step: float | None
-
-
-@dataclass(frozen=True)
 class Analysis:
     """Analysis of one policy on one finite MDP, as dense arrays over flat parameters.
 
@@ -97,13 +53,15 @@ class Analysis:
         value: Value V(s).
         advantage: Advantage A(s, a).
         constant_curvature: Whether Definition 1 holds, checked at every action of every state.
-        consistency: Whether Definition 2 holds at w.
+        consistency: Whether Definition 2 holds at w; None if that was left out.
         guaranteed: Whether Theorem 5 guarantees that H2 is negative semidefinite.
         stationary: Whether the gradient is zero up to `stationary_tolerance`.
         unused_parameters: Numbers of the parameters that change the policy in no state, as with a
             feature that is zero everywhere.
         rates: Predicted rates of "first_gauss_newton", "second_gauss_newton" and
             "expectation_maximization", where w is stationary and they are defined.
+        ends: The ends of the spectra by Lanczos, where the matrices would be too large to form;
+            then `terms` is empty. None otherwise.
     """
 
     objective: float
@@ -113,26 +71,44 @@ class Analysis:
     value: np.ndarray
     advantage: np.ndarray
     constant_curvature: bool
-    consistency: Consistency
+    consistency: Consistency | None
     guaranteed: bool
     stationary: bool
     unused_parameters: list[int] = field(default_factory=list)
     rates: dict[str, Rate] = field(default_factory=dict)
+    ends: dict[str, tuple[float, float]] | None = None
 
     @cached_property
-    def singular(self) -> bool:
-        """Whether H2 has an eigenvalue that is zero up to round-off."""
-        values = np.abs(np.linalg.eigvalsh(self.terms["H2"]))
+    def singular(self) -> bool | None:
+        """Whether H2 has an eigenvalue that is zero up to round-off; None if it was left out."""
+        if self.ends is not None:
+            return None
+        values = np.abs(eigenvalues(self.terms["H2"]))
         return bool(values.min() <= ROUND_OFF * values.max())
+
+    @property
+    def left_out(self) -> str:
+        """What was left out, and why; empty if nothing was."""
+        if self.ends is None:
+            return ""
+        size = 9 * 8 * len(self.gradient) ** 2 / 1e9
+        why = f"more than {DENSE:,} parameters, whose matrices would take {size:.3g} GB"
+        return f"{LEFT_OUT} are left out: {why}; the ends of the spectra are by Lanczos"
 
     @cached_property
     def spectra(self) -> dict[str, Spectrum]:
         """Extreme eigenvalues of every term; the cross term is represented by H12 + H12'."""
+        if self.ends is not None:
+            size = max(max(map(abs, one)) for one in self.ends.values())
+            return {
+                name: Spectrum(*one, size, 10 * LANCZOS, inside=True)
+                for name, one in self.ends.items()
+            }
         found = {}
         scale = max(float(np.abs(matrix).max()) for matrix in self.terms.values())
         for name, matrix in self.terms.items():
             symmetric = matrix + matrix.T if name == "H12" else 0.5 * (matrix + matrix.T)
-            values = np.linalg.eigvalsh(symmetric)
+            values = eigenvalues(symmetric)
             label = "H12+H12'" if name == "H12" else name
             found[label] = Spectrum(float(values[0]), float(values[-1]), scale)
         return found
@@ -144,7 +120,8 @@ def analyze(
     """Compute every term of the policy Hessian at `w` and what follows from them.
 
     Args:
-        mdp: The problem. Dense matrices of the size of `w` squared are formed.
+        mdp: The problem. Up to 5,000 parameters dense matrices of the size of `w` squared are
+            formed; beyond that spectra have their ends alone.
         policy: The policy.
         w: Parameters of the policy.
         stationary_tolerance: Norm of the gradient, relative to |H2|, below which w counts as
@@ -158,10 +135,13 @@ def analyze(
         )
     loop = pairs.closed_loop
     assert loop is not None
-    terms = hessian_terms(policy, w, pairs)
     flat = np.asarray(ravel_pytree(gradient(policy, w, pairs))[0])
-    size = max(np.abs(terms["H2"]).max(), np.finfo(float).tiny)
-    stationary = bool(np.linalg.norm(flat) <= stationary_tolerance * size)
+    small = flat.size <= DENSE
+    terms = hessian_terms(policy, w, pairs) if small else {}
+    found = None if small else _ends(policy, w, pairs)
+    diagonal = np.diag(terms["fisher"]) if small else _fisher_diagonal(policy, w, pairs)
+    largest = np.abs(terms["H2"]).max() if small else np.abs(found["H2"]).max()  # type: ignore[index]
+    stationary = bool(np.linalg.norm(flat) <= stationary_tolerance * max(largest, TINY))
     return Analysis(
         objective=pairs.objective,
         gradient=flat,
@@ -170,12 +150,37 @@ def analyze(
         value=loop.value,
         advantage=loop.advantage,
         constant_curvature=has_constant_curvature(policy, w, pairs),
-        consistency=value_consistency(policy, w, pairs),
+        consistency=value_consistency(policy, w, pairs) if small else None,
         guaranteed=is_guaranteed_definite(policy, pairs),
         stationary=stationary,
-        unused_parameters=[int(i) for i in np.flatnonzero(~(np.diag(terms["fisher"]) > 0))],
-        rates=predicted_rates(terms) if stationary else {},
+        unused_parameters=[int(i) for i in np.flatnonzero(~(diagonal > 0))],
+        rates=predicted_rates(terms) if stationary and small else {},
+        ends=found,
     )
+
+
+def _ends(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, tuple[float, float]]:
+    """The ends of the spectrum of every term, from products with vectors."""
+    flat, unravel = ravel_pytree(w)
+    whole = policy_hessian(policy, w, pairs)
+
+    def by(product: Any) -> tuple[float, float]:
+        return ends(
+            lambda x: np.asarray(ravel_pytree(product(unravel(jnp.asarray(x))))[0]), flat.size
+        )
+
+    def cross(p: PyTree) -> PyTree:
+        return jax.tree.map(lambda x, y: x - y, whole.mv(p), whole.local.mv(p))
+
+    forms = {
+        name: by(curvature(policy, w, pairs, name).mv)
+        for name in ("H1", "H2", "A1", "A2", "V1", "V2", "fisher")
+    }
+    return {"hessian": by(whole.mv), "H12+H12'": by(cross), **forms}
+
+
+def _fisher_diagonal(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
+    return np.asarray(ravel_pytree(curvature(policy, w, pairs, "fisher").diagonal())[0])
 
 
 def has_constant_curvature(policy: Policy, w: PyTree, pairs: WeightedPairs) -> bool:
@@ -241,34 +246,3 @@ def value_consistency(policy: Policy, w: PyTree, pairs: WeightedPairs) -> Consis
             "value_gradient": [float(slopes[row, i]) for row in rows],
         },
     )
-
-
-def predicted_rates(terms: dict[str, np.ndarray]) -> dict[str, Rate]:
-    """Jacobians of the updates at a stationary point and their spectral radii.
-
-    A singular term is inverted on its range, and its rates are those on that range: a redundant
-    parameter stays where it is.
-    """
-    H = terms["hessian"]
-    found = {}
-    for name, preconditioner in (
-        ("first_gauss_newton", terms["A1"] + terms["A2"]),
-        ("second_gauss_newton", terms["H2"]),
-        ("expectation_maximization", terms["H2"]),
-    ):
-        values, vectors = np.linalg.eigh(preconditioner)
-        kept = np.abs(values) > ROUND_OFF * np.abs(values).max(initial=0.0)
-        if not kept.any():
-            continue
-        basis = vectors[:, kept]
-        inner = (basis.T @ H @ basis) / values[kept][:, None]  # C^-1 H on the range of C
-        ratios = np.linalg.eigvals(inner)
-        converges = bool((ratios.real > 0).all())
-        found[name] = Rate(
-            jacobian=np.eye(len(H)) - basis @ inner @ basis.T,
-            rate=float(np.abs(1 - ratios).max()),
-            largest_step=float((2 * ratios.real / np.abs(ratios) ** 2).min())
-            if converges
-            else None,
-        )
-    return found

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree, Scalar
 from numpy.typing import ArrayLike
 
-from mdpnewton.analysis.finite import Spectrum
+from mdpnewton.analysis.spectra import Spectrum
 from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator, Measure
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies.affine import AffineGaussian

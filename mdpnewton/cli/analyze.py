@@ -58,7 +58,8 @@ def _analysis(mdp: Any, policy: Any, w: Any, optimize: bool) -> Outcome:
     import numpy as np
 
     from mdpnewton.analysis.finite import analyze
-    from mdpnewton.report.analysis import analysis_table, as_json
+    from mdpnewton.policies import TabularSoftmax
+    from mdpnewton.report.analysis import analysis_table, as_json, parameter_names
     from mdpnewton.report.matrices import draw_terms
 
     if optimize:
@@ -69,11 +70,13 @@ def _analysis(mdp: Any, policy: Any, w: Any, optimize: bool) -> Outcome:
     names = {"states": mdp.state_names, "actions": mdp.action_names}
     named = {name: list(found) for name, found in names.items() if found is not None}
     about = {"criterion": mdp.criterion, **({"horizon": mdp.horizon} if mdp.horizon else {})}
+    known = isinstance(policy, TabularSoftmax) and named
+    shown = parameter_names(policy, len(finite.gradient), mdp) if known else ()
     weights = {"weights": np.asarray(w).tolist()} if optimize else {}
     return Outcome(
         {**as_json(finite, policy, mdp), **about, **named, **weights},
-        partial(analysis_table, finite, mdp),
-        lambda: {"hessian": draw_terms(finite)},
+        partial(analysis_table, finite, mdp, shown),
+        (lambda: {"hessian": draw_terms(finite, shown)}) if finite.terms else None,
     )
 
 

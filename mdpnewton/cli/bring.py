@@ -42,4 +42,6 @@ def brought(
     if not isinstance(model[0], FiniteMDP):
         raise ValueError(f"{name}: --discount, --criterion and --horizon are for finite MDPs")
     wanted = {**given, "criterion": criterion or "discounted"}
+    if discount is None and wanted["criterion"] == model[0].criterion == "discounted":
+        wanted["discount"] = model[0].discount
     return replace(model[0], **wanted), *model[1:]

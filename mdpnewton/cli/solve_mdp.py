@@ -1,12 +1,17 @@
 """`mdpnewton solve` for finite MDPs: a policy, beside the optimum by policy iteration."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdpnewton.cli.flow import Outcome, Plan, Progress
-from mdpnewton.version import __version__
+from mdpnewton.version import RESULTS, __version__
+
+SHOWN, MOST = 10, 1_000  # states in the table, and in results.json and the report
+CHOICE = ("state", "action", "probability")
+SEARCH = "search.npz"  # the state of the search, from which the same command goes on
 
 
 def plan_mdp(options: Any, folder: Path) -> Plan:
@@ -17,34 +22,71 @@ def plan_mdp(options: Any, folder: Path) -> Plan:
         folder: The run folder.
     """
     from mdpnewton.cli.bring import brought
+    from mdpnewton.files.identity import MARK
     from mdpnewton.methods.table import names
     from mdpnewton.models.finite import FiniteMDP
 
+    for name in ("grow", "gap", "minutes", "restarts", "workers", "cluster", "lenient"):
+        if getattr(options, name) not in (None, False):
+            rule = "an MDP is searched from one start, in one process"
+            raise ValueError(f"--{name} is for POMDPs; {rule}, so leave it out")
     if options.method not in names("exact"):
         known = ", ".join(names("exact"))
         raise ValueError(f"--method {options.method} is for controllers; choose one of {known}")
     model = brought(options.model, options.discount, options.criterion, options.horizon)
     if not isinstance(model[0], FiniteMDP):
         raise ValueError(f"{options.model}: `solve` needs a finite MDP; `analyze` reads this model")
-    digest = hashlib.sha256()
-    for part in (model[0].reward, model[0].start):
-        digest.update(part.tobytes())
     about = {
         "command": "solve",
         "problem": options.model.stem,
-        "model": digest.hexdigest(),
+        "model": _digest(*model),
         "criterion": model[0].criterion,
         "discount": model[0].discount,
         "horizon": model[0].horizon,
         "method": options.method,
         "iterations": options.iterations,
         "version": __version__,
+        MARK: RESULTS,
     }
-    run = partial(_solved, options, model, folder)
-    return Plan(run, title=options.model.stem, about=about, restart=options.restart)
+    run = partial(_solved, options, about, model, folder)
+    return Plan(run, title=options.model.stem, about=about, resumes=True, restart=options.restart)
 
 
-def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: Progress) -> Outcome:
+def search_kept(folder: Path, about: Mapping[str, Any]) -> Any:
+    """The checkpoint of the search in a run folder.
+
+    Args:
+        folder: The run folder.
+        about: What config.json says.
+    """
+    from mdpnewton.jobs import Checkpoint
+
+    which = {word: about[word] for word in ("model", "method")}
+    return Checkpoint(folder / SEARCH, which, seconds=5)
+
+
+def _digest(mdp: Any, policy: Any, w: Any) -> str:
+    """SHA-256 of problem, policy and start: all that the search depends on but its settings."""
+    import equinox as eqx
+    import jax
+    import numpy as np
+
+    found = hashlib.sha256(type(policy).__name__.encode())
+    matrix = mdp.transition
+    parts = [matrix.data, matrix.indices, matrix.indptr] if mdp.is_sparse else [matrix]
+    parts += [mdp.reward, mdp.start, *([] if mdp.stop is None else [mdp.stop])]
+    for part in [*parts, *jax.tree.leaves(eqx.filter((policy, w), eqx.is_array))]:
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
+
+
+def _solved(
+    options: Any,
+    about: dict[str, Any],
+    model: tuple[Any, Any, Any],
+    folder: Path,
+    progress: Progress,
+) -> Outcome:
     from mdpnewton.files.finite_models import save_model
     from mdpnewton.models.optimum import policy_iteration
     from mdpnewton.report.training import record_metrics
@@ -56,8 +98,12 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
     def shown(done: int, total: int, value: float) -> None:
         progress(done, total, f"value {value:.6g}")
 
+    kept = search_kept(folder, about)
     found = plan_policy(
-        mdp, policy, w, options.method, iterations=options.iterations, progress=shown
+        *(mdp, policy, w, options.method),
+        iterations=options.iterations,
+        progress=shown,
+        checkpoint=kept,
     )
     saved, choices = folder / "policy.npz", _choices(mdp, policy, found.w)
     results = {
@@ -69,18 +115,18 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
         "method": options.method,
         "iterations": len(found.history),
         "status": found.status,
+        "values": found.objectives,
+        "choices": [dict(zip(CHOICE, one, strict=True)) for one in choices],
+        "more_states": mdp.n_states - len(choices),
         "policy": str(saved),
         "remarks": list(found.remarks),
-        "objectives": found.objectives,
         "history": [record_metrics(one) for one in found.history],
-        "choices": choices,
     }
-    folder.mkdir(parents=True, exist_ok=True)
     save_model(saved, mdp, policy, found.w)
     return Outcome(
         results,
-        table=partial(_table, results, mdp, choices),
-        draw=partial(_drawn, found, best.objective, options),
+        table=partial(_table, results, choices[:SHOWN]),
+        draw=partial(_drawn, results),
         files={"policy": saved},
         note=found.failure,
         interrupted=found.status == "interrupted",
@@ -88,10 +134,10 @@ def _solved(options: Any, model: tuple[Any, Any, Any], folder: Path, progress: P
 
 
 def _choices(mdp: Any, policy: Any, w: Any) -> list[tuple[str, str, float]]:
-    """The most probable action of the first states, and its probability."""
+    """States, their most probable actions and how probable these are, of the first states."""
     from mdpnewton.evaluators import FiniteEvaluator
 
-    probabilities = FiniteEvaluator(mdp).closed_loop(policy, w).probabilities[:10]
+    probabilities = FiniteEvaluator(mdp).closed_loop(policy, w).probabilities[:MOST]
     tops = probabilities.argmax(axis=1)
     return [
         (mdp.states[state], mdp.actions[int(top)], float(probabilities[state, top]))
@@ -99,7 +145,7 @@ def _choices(mdp: Any, policy: Any, w: Any) -> list[tuple[str, str, float]]:
     ]
 
 
-def _table(results: dict[str, Any], mdp: Any, choices: list[tuple[str, str, float]]) -> Any:
+def _table(results: dict[str, Any], choices: list[tuple[str, str, float]]) -> Any:
     from rich.markup import escape
 
     from mdpnewton.report.tables import new_table
@@ -112,20 +158,21 @@ def _table(results: dict[str, Any], mdp: Any, choices: list[tuple[str, str, floa
     table.add_row("method", results["method"].replace("_", " "))
     for state, action, probability in choices:
         table.add_row(escape(f"state {state}"), escape(f"{action} ({probability:.3f})"))
-    if mdp.n_states > len(choices):
-        table.add_row(f"and {mdp.n_states - len(choices)} states more", "")
+    more = len(results["choices"]) + results["more_states"] - len(choices)
+    if more:
+        table.add_row(f"and {more:,} states more", "")
     return table
 
 
-def _drawn(found: Any, optimum: float, options: Any) -> dict[str, Any]:
+def _drawn(results: dict[str, Any]) -> dict[str, Any]:
     from mdpnewton.report.figures import legend_below, new_figure
 
     figure, axes = new_figure(1, 1)
     axis = axes.ravel()[0] if hasattr(axes, "ravel") else axes
-    axis.plot(found.objectives, label=options.method.replace("_", " "))
-    axis.axhline(optimum, ls=":", color="black", label="optimum")
+    axis.plot(results["values"], label=results["method"].replace("_", " "))
+    axis.axhline(results["optimum"], ls=":", color="black", label="optimum")
     axis.set_xlabel("iterations")
     axis.set_ylabel("U")
-    axis.set_title(options.model.stem)
+    axis.set_title(results["problem"])
     legend_below(figure, [axis])
     return {"solve": figure}

@@ -63,11 +63,36 @@ def _solve(folder: Path, about: dict[str, Any]) -> Found:
     from mdpnewton.jobs import JobFolder
     from mdpnewton.training.restarts import restarts
 
+    if "nodes" not in about:
+        return _planned(folder, about)
+    if "gap" in about:
+        return _grown(folder, about)
     asked = {word: about[word] for word in ("nodes", "method", "iterations", "seed")}
-    found = JobFolder(folder).survey(restarts("", "", count=about["restarts"], **asked), read=False)
+    found = JobFolder(folder).survey(
+        restarts("", "", {}, count=about["restarts"], **asked), read=False
+    )
     which = {word: about[word] for word in ("command", "problem", "nodes", "method", "seed")}
     title = f"solve {about['problem']}, {about['nodes']} nodes, seed {about['seed']}"
     return {**which, **jobs.as_json(found)}, [title, jobs.counted(found)]
+
+
+def _grown(folder: Path, about: dict[str, Any]) -> Found:
+    rounds = [path.stem for path in (folder / "jobs").glob("round-*.npz") if "." not in path.stem]
+    ended = sum("try" not in name for name in rounds)
+    which = {word: about[word] for word in ("command", "problem", "nodes", "method", "seed")}
+    title = f"solve {about['problem']}, up to {about['nodes']} nodes, seed {about['seed']}"
+    found = {**which, "searches": ended, "tries": len(rounds) - ended}
+    return found, [title, f"{ended} searches, {len(rounds) - ended} tries of a new node"]
+
+
+def _planned(folder: Path, about: dict[str, Any]) -> Found:
+    from mdpnewton.cli.solve_mdp import search_kept
+
+    kept = search_kept(folder, about).load()
+    iterations = 0 if kept is None else len(kept["search"]["history"])
+    which = {word: about[word] for word in ("command", "problem", "criterion", "method")}
+    title = f"solve {about['problem']}, {about['criterion']} reward, {about['method']}"
+    return {**which, "iterations": iterations}, [title, f"{iterations} iterations"]
 
 
 def _training(folder: Path, about: dict[str, Any]) -> Found:

@@ -11,8 +11,11 @@ from jaxtyping import Array, PyTree
 from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.evaluators.controller_chain import Chain
+from mdpnewton.evaluators.sparse_chain import SparseChain
 from mdpnewton.models.pomdp import FinitePOMDP
+from mdpnewton.models.pomdp.product import first_observations
 from mdpnewton.policies import FiniteStateController
+from mdpnewton.policies.controller import Tables
 
 RESIDUAL = 1e-8  # a solve with a larger relative residual has failed
 
@@ -30,30 +33,28 @@ class ControllerEvaluator(Evaluator):
         offset: Constant that is added to every reward in the weights, but not in the objective. If
             no reward is negative then, H2 is guaranteed to be negative semidefinite, and EM to
             rise.
-        chain: The problem as arrays.
+        chain: The problem as arrays, or as sparse matrices.
+        n_observations: Number of observations, with the blank one if there is one.
     """
 
     def __init__(self, pomdp: FinitePOMDP, offset: float = 0.0):
         call, remedy = "ControllerEvaluator", "for a fully observed problem use `FiniteEvaluator`"
         self.pomdp: FinitePOMDP = instance(call, "pomdp", pomdp, FinitePOMDP, remedy)
-        if pomdp.criterion in ("finite", "average"):
-            rule = f"has criterion {pomdp.criterion!r}, which it does not solve"
-            refuse(call, "pomdp", f"{rule}; use `FiniteEvaluator(product_mdp(pomdp, nodes))`")
         self.offset = number(call, "offset", offset)
-        if pomdp.criterion == "total" and self.offset:
-            refuse(call, "offset", "must be 0 for criterion 'total'; use `TightOffset` instead")
-        self.chain = Chain.of(pomdp)
+        if pomdp.criterion != "discounted" and self.offset:
+            rule = f"must be 0 for criterion {pomdp.criterion!r}"
+            refuse(call, "offset", f"{rule}; use `TightOffset` instead")
+        self.chain: Chain | SparseChain = SparseChain(pomdp) if pomdp.is_sparse else Chain.of(pomdp)
+        self.n_observations = first_observations(pomdp).shape[1]
 
     def controller(self, nodes: int) -> FiniteStateController:
         """A controller with this number of nodes that fits the problem."""
-        return FiniteStateController(nodes, self.chain.first.shape[1], self.pomdp.n_actions)
+        return FiniteStateController(nodes, self.n_observations, self.pomdp.n_actions)
 
     def evaluate(self, key: Any, policy: FiniteStateController, w: PyTree) -> WeightedPairs:
         """The exact weights of all situations and decisions at `w`; `key` is not used."""
         self._check(policy)
-        with self.chain.threads(policy.nodes):
-            occupancy, value, state_value, objective, residual = _weights(self.chain, policy, w)
-            jax.block_until_ready(residual)
+        occupancy, value, state_value, objective, residual = self._weights(policy, w)
         found = float(objective) if float(residual) <= RESIDUAL else float("nan")
         raised = self.offset / (1 - self.pomdp.discount) if self.offset else 0.0
         value, state_value = value + raised * occupancy, state_value + raised
@@ -73,12 +74,37 @@ class ControllerEvaluator(Evaluator):
     def objective(self, key: Any, policy: FiniteStateController, w: PyTree) -> float:
         """U(w); `key` is not used."""
         self._check(policy)
+        if isinstance(self.chain, SparseChain):
+            worth = self.chain.worth(numbers_of(policy, w))
+            return worth.objective if worth.residual <= RESIDUAL else float("nan")
         with self.chain.threads(policy.nodes):
             objective, residual = jax.block_until_ready(_objective(self.chain, policy, w))
         return float(objective) if float(residual) <= RESIDUAL else float("nan")
 
+    def visits(self, policy: FiniteStateController, w: PyTree) -> Tables:
+        """How often each row of the controller's tables is used."""
+        self._check(policy)
+        if isinstance(self.chain, SparseChain):
+            numbers = numbers_of(policy, w)
+            return self.chain.earned(numbers, self.chain.closed(numbers))[1]
+        tables = policy.tables(w)
+        return self.chain.earned(tables, self.chain.closed(tables))[1]
+
+    def _weights(self, policy: FiniteStateController, w: PyTree) -> tuple[Any, ...]:
+        if not isinstance(self.chain, SparseChain):
+            with self.chain.threads(policy.nodes):
+                found = _situations(self.chain, policy, w)
+                seen, value, objective, residual = jax.block_until_ready(found)
+            return *_weighed(policy, w, seen, value), objective, residual
+        tables = numbers_of(policy, w)
+        closed = self.chain.closed(tables)
+        visits, earned = self.chain.situations(tables, closed)
+        value = jnp.asarray(earned) * _chosen(policy.tables(w))
+        weighed = _weighed(policy, w, jnp.asarray(visits), value)
+        return *weighed, closed.objective, closed.residual
+
     def _check(self, policy: FiniteStateController) -> None:
-        expected = self.chain.first.shape[1], self.pomdp.n_actions
+        expected = self.n_observations, self.pomdp.n_actions
         if not isinstance(policy, FiniteStateController):
             raise ValueError(
                 f"`ControllerEvaluator` evaluates a FiniteStateController, got "
@@ -99,25 +125,39 @@ def _objective(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[
 
 
 @eqx.filter_jit
-def _weights(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[Array, ...]:
+def _situations(chain: Chain, policy: FiniteStateController, w: PyTree) -> tuple[Array, ...]:
+    """Visits of situations, the value that their decisions earn, U and the residual."""
     tables = policy.tables(w)
     closed = chain.closed(tables)
-    # Situations are numbered o (B + 1) + b, so that the first decision comes last.
     visits = jnp.concatenate([closed.arrivals, chain.first[:, :, None]], axis=2)
-    nodes = jnp.concatenate([tables.transition, tables.initial[None]])
-    chosen = jnp.einsum("boc,coa->obca", nodes, tables.action)
-    value = chosen * jnp.einsum("sob,sca->obca", visits, closed.action_value)
+    value = _chosen(tables) * jnp.einsum("sob,sca->obca", visits, closed.action_value)
+    return visits.sum(axis=0), value, closed.objective, closed.residual
+
+
+@eqx.filter_jit
+def _weighed(
+    policy: FiniteStateController, w: PyTree, seen: Array, value: Array
+) -> tuple[Array, Array, Array]:
+    """Occupancy and value of the pairs, and the mean value of situations."""
     shape = (policy.n_situations, -1)
-    seen = visits.sum(axis=0)
+    occupancy = seen[:, :, None, None] * _chosen(policy.tables(w))
     earned = value.sum(axis=(2, 3))
     state_value = jnp.where(seen > 0, earned / jnp.where(seen > 0, seen, 1.0), 0.0)
-    return (
-        (seen[:, :, None, None] * chosen).reshape(shape),
-        value.reshape(shape),
-        state_value.ravel(),
-        closed.objective,
-        closed.residual,
-    )
+    return occupancy.reshape(shape), value.reshape(shape), state_value.ravel()
+
+
+def _chosen(tables: Tables) -> Array:
+    """Probability of every decision in every situation, (O, B + 1, B, A).
+
+    Situations are numbered o (B + 1) + b, so that the first decision comes last.
+    """
+    nodes = jnp.concatenate([tables.transition, tables.initial[None]])
+    return jnp.einsum("boc,coa->obca", nodes, tables.action)
+
+
+def numbers_of(policy: FiniteStateController, w: PyTree) -> Tables:
+    """The controller's probabilities as NumPy arrays, for a `SparseChain`."""
+    return Tables(*(np.asarray(table) for table in policy.tables(w)))  # type: ignore[arg-type]
 
 
 def random_starts(policy: FiniteStateController, seed: int, starts: int) -> PyTree:

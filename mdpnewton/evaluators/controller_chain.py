@@ -8,12 +8,13 @@ O_g(o|s'). The value W(g, s, b) of arriving in s with node b, before anything is
     W(g, s, b) = sum_{b',a} k(g, s, b, b', a) Q(s, b', a)
     k = sum_o O_g(o|s) p(b'|b, o) pi(a|b', o),
 
-a system of G S B equations, where the product chain has S O (B + 1) states.
+a system of G S B equations, where the product chain has S O (B + 1) states. A finite horizon is one
+sweep back and one forth instead, and everything that sums over the hidden states then sums over the
+times too. For an average reward the equations have one more unknown, the average itself.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,13 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import sequential_vmap
-from jax.experimental.sparse import BCOO
 from jaxtyping import Array, Float
 from scipy import sparse
 
 from mdpnewton.models.pomdp import FinitePOMDP
+from mdpnewton.models.pomdp.endings import goes_on
 from mdpnewton.models.pomdp.product import first_observations, observations
-from mdpnewton.models.recurrence import ends, recurrent_classes
 from mdpnewton.policies.controller import Tables
 from mdpnewton.threads import threads_for
 
@@ -39,15 +39,15 @@ class Closed(NamedTuple):
 
     Attributes:
         objective: The objective U.
-        action_value: Q(s, b, a), shape (S, B, A).
+        action_value: Q(s, b, a), shape (S, B, A); of a finite horizon (T S, B, A), time by time.
         arrivals: Discounted visits of hidden state s, observation o and node b before the decision,
-            shape (S, O, B), without those of the first decision.
+            shape (S, O, B) or (T S, O, B), without those of the first decision.
         residual: The larger relative residual of the two linear solves.
     """
 
     objective: Float[Array, ""]
-    action_value: Float[Array, "S B A"]
-    arrivals: Float[Array, "S O B"]
+    action_value: Float[Array, "TS B A"]
+    arrivals: Float[Array, "TS O B"]
     residual: Float[Array, ""]
 
 
@@ -55,22 +55,27 @@ class Chain(eqx.Module):
     """A POMDP as arrays, ready for controllers with any number of nodes.
 
     Attributes:
-        moves: p(s'|s, a), as one array of shape (A, S, S), or as A sparse matrices.
+        moves: p(s'|s, a), shape (A, S, S).
         seen: O_g(o|s), shape (G, S, O).
         kind: Class g(a) of each action, as a row of the unit matrix, shape (A, G).
         reward: R(s, a), shape (S, A).
-        first: p(s) p(o|s) before the first action, shape (S, O).
+        first: p(s) p(o|s) before the first action, shape (S, O); of a finite horizon (T S, O), with
+            zeros after the first time. For an average, which forgets it, zeros.
         discount: Discount factor gamma.
+        horizon: Number T of times, or None.
+        average: Whether the objective is the average reward.
         dense: Largest number of equations for which the system is factorised; larger systems are
             solved by iteration.
     """
 
-    moves: Any
+    moves: Float[Array, "A S S"]
     seen: Float[Array, "G S O"]
     kind: Float[Array, "A G"]
     reward: Float[Array, "S A"]
-    first: Float[Array, "S O"]
+    first: Float[Array, "TS O"]
     discount: float = eqx.field(static=True)
+    horizon: int | None = eqx.field(static=True, default=None)
+    average: bool = eqx.field(static=True, default=False)
     dense: int = eqx.field(static=True, default=1_500)
 
     @classmethod
@@ -78,25 +83,20 @@ class Chain(eqx.Module):
         """Build the arrays from a POMDP."""
         tables = observations(pomdp)
         kinds, kind = np.unique(tables.reshape(len(tables), -1), axis=0, return_inverse=True)
-        by_action = [pomdp.transition[a] for a in range(pomdp.n_actions)]
-        start = np.asarray(pomdp.start)
-        if pomdp.criterion == "total":
-            goes_on = (~_ended(pomdp)).astype(float)
-            by_action = [matrix * goes_on for matrix in by_action]
-            start = start * goes_on
-        if pomdp.is_sparse:
-            moves: Any = tuple(
-                BCOO.from_scipy_sparse(sparse.coo_array(matrix)) for matrix in by_action
-            )
-        else:
-            moves = jnp.asarray(np.stack(by_action))
+        alive = goes_on(pomdp)
+        moves = [sparse.csr_array(pomdp.transition[a]).toarray() for a in range(pomdp.n_actions)]
+        first = (alive * np.asarray(pomdp.start))[:, None] * first_observations(pomdp)
+        average = pomdp.criterion == "average"
+        later = np.zeros((((pomdp.horizon or 1) - 1) * len(first), first.shape[1]))
         return cls(
-            moves=moves,
+            moves=jnp.asarray(np.stack(moves) * alive),
             seen=jnp.asarray(kinds.reshape(-1, *tables.shape[1:])),
             kind=jnp.eye(len(kinds))[kind.reshape(-1)],
             reward=jnp.asarray(pomdp.reward, dtype=float),
-            first=jnp.asarray(start[:, None] * first_observations(pomdp)),
+            first=jnp.asarray(np.concatenate([0.0 * first if average else first, later])),
             discount=float(pomdp.discount),
+            horizon=pomdp.horizon,
+            average=average,
         )
 
     def threads(self, nodes: int) -> AbstractContextManager[Any]:
@@ -109,28 +109,20 @@ class Chain(eqx.Module):
         # How likely decisions are from every arrival; p(b'|b, o) pi(a|b', o) is the controller's
         # part.
         k = jnp.einsum("gso,boc,coa->gsbca", self.seen, transition, action)
-        decided = jnp.einsum("so,oc,coa->sca", self.first, initial, action)
+        start = self.first[: self.reward.shape[0]]
+        decided = jnp.einsum("so,oc,coa->sca", start, initial, action)
+        if self.horizon is not None:
+            return self._swept(self.horizon, k, decided)
         gain = jnp.einsum("gsbca,sa->gsb", k, self.reward)
         begun = self._sent(decided)
-        system = partial(self._system, k)
-        turned = jax.linear_transpose(system, gain)
-        size = gain.size
-        if size <= self.dense and not isinstance(self.moves, tuple):
-            matrix = jnp.eye(size) - self.discount * self._matrix(k).reshape(size, size)
-            value, visits = _solved(matrix, gain.ravel(), begun.ravel())
-            value, visits = value.reshape(gain.shape), visits.reshape(gain.shape)
-        else:
-            value = _iterated(system, gain)
-            visits = _iterated(lambda x: turned(x)[0], begun)
-        residual = jnp.maximum(
-            _relative(system(value) - gain, gain), _relative(turned(visits)[0] - begun, begun)
-        )
-        Q = self.reward[:, None] + self.discount * self._ahead(value)
-        arrivals = jnp.einsum("gsb,gso->sob", visits, self.seen)
+        value, visits, average, residual = self._stationary(k, gain, begun)
+        Q = self.reward[:, None] + self.discount * self._ahead(value) - average
+        if self.average:  # values have mean zero, and so differ by less from other chains'
+            Q -= jnp.einsum("gsb,gsbca,sca->", visits, k, Q)
         return Closed(
-            objective=jnp.sum(decided * Q),
+            objective=average if self.average else jnp.sum(decided * Q),
             action_value=Q,
-            arrivals=arrivals,
+            arrivals=jnp.einsum("gsb,gso->sob", visits, self.seen),
             residual=residual,
         )
 
@@ -158,12 +150,66 @@ class Chain(eqx.Module):
         used = Tables(self.first.sum(axis=0), visits.sum(axis=0).T, deciding.sum(axis=0))
         return values, used
 
+    def _stationary(self, k: Array, gain: Array, begun: Array) -> tuple[Array, ...]:
+        """W, the visits, the average reward or 0, and the larger relative residual.
+
+        The values of an average are known up to a constant: their mean over all unknowns is zero.
+        Where there is one recurrent class, the system with the average as one more unknown is
+        regular.
+        """
+        shape, size = gain.shape, gain.size
+        aims = gain.ravel(), begun.ravel()
+        if self.average:
+            aims = jnp.append(aims[0], 0.0), jnp.zeros(size + 1).at[-1].set(1.0)
+
+        def system(x: Array) -> Array:
+            ahead = self._system(k, x[:size].reshape(shape)).ravel()
+            return jnp.append(ahead + x[-1], x[:size].mean()) if self.average else ahead
+
+        turned = jax.linear_transpose(system, aims[0])
+        if size <= self.dense:
+            matrix = jnp.eye(size) - self.discount * self._matrix(k).reshape(size, size)
+            if self.average:
+                border = jnp.ones((size, 1))
+                corner = jnp.append(border.T / size, jnp.zeros((1, 1)), axis=1)
+                matrix = jnp.concatenate([jnp.append(matrix, border, axis=1), corner])
+            found = _solved(matrix, *aims)
+        else:
+            found = _iterated(system, aims[0]), _iterated(lambda x: turned(x)[0], aims[1])
+        residual = jnp.maximum(
+            _relative(system(found[0]) - aims[0], aims[0]),
+            _relative(turned(found[1])[0] - aims[1], aims[1]),
+        )
+        average = found[0][-1] if self.average else jnp.array(0.0)
+        value, visits = (x[:size].reshape(shape) for x in found)
+        return value, visits, average, residual
+
+    def _swept(self, horizon: int, k: Array, decided: Float[Array, "S B A"]) -> Closed:
+        """Values by a sweep back through the times, visits by one forth."""
+
+        def back(value: Array, _: None) -> tuple[Array, Array]:
+            Q = self.reward[:, None] + self.discount * self._ahead(value)
+            return jnp.einsum("gsbca,sca->gsb", k, Q), Q
+
+        def forth(visits: Array, _: None) -> tuple[Array, Array]:
+            after = self._sent(jnp.einsum("gsbca,gsb->sca", k, visits))
+            return after, jnp.einsum("gsb,gso->sob", visits, self.seen)
+
+        begun = self._sent(decided)
+        _, Q = jax.lax.scan(back, jnp.zeros_like(begun), None, horizon, reverse=True)
+        _, later = jax.lax.scan(forth, begun, None, horizon - 1)
+        none = jnp.zeros((1, *self.seen.shape[1:], begun.shape[2]))
+        arrivals = jnp.concatenate([none, later])
+        return Closed(
+            objective=jnp.sum(decided * Q[0]),
+            action_value=Q.reshape(-1, *Q.shape[2:]),
+            arrivals=arrivals.reshape(-1, *arrivals.shape[2:]),
+            residual=jnp.array(0.0),
+        )
+
     def _ahead(self, value: Float[Array, "G S B"]) -> Float[Array, "S B A"]:
         """sum_s' p(s'|s, a) W(g(a), s', b)."""
         by_action = jnp.einsum("ag,gsb->asb", self.kind, value)
-        if isinstance(self.moves, tuple):
-            parts = [moves @ x for moves, x in zip(self.moves, by_action, strict=True)]
-            return jnp.stack(parts, axis=2)
         return jnp.einsum("ast,atb->sba", self.moves, by_action)
 
     def _sent(self, decided: Float[Array, "S B A"]) -> Float[Array, "G S B"]:
@@ -177,14 +223,6 @@ class Chain(eqx.Module):
 
     def _matrix(self, k: Array) -> Array:
         return jnp.einsum("gsbca,ast,ah->gsbhtc", k, self.moves, self.kind)
-
-
-def _ended(pomdp: FinitePOMDP) -> np.ndarray:
-    """Where a problem of total reward has ended; a softmax takes every action at times."""
-    steps = sum(sparse.csr_array(pomdp.transition[a]) for a in range(pomdp.n_actions))
-    classes = recurrent_classes(steps, np.zeros(pomdp.n_states, dtype=bool))
-    earns = (np.asarray(pomdp.reward) != 0).any(axis=1)
-    return ends(classes, earns, pomdp.labels("states"), "FinitePOMDP")
 
 
 def _both(matrix: Array, gain: Array, begun: Array) -> tuple[Array, Array]:

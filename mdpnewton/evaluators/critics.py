@@ -148,8 +148,8 @@ class LinearCritic(Critic):
 class NetworkCritic(Critic):
     r"""V as a network, fitted by Adam to the $\lambda$-returns of the network before the fit.
 
-    Values are clipped to what is possible with the rewards that the fit has seen. The network computes
-    in single precision, which is enough for noisy targets and three times as fast.
+    Values are clipped to what is possible with the rewards that the fit has seen. The network
+    computes in single precision, which is enough for noisy targets and three times as fast.
 
     Attributes:
         network: Any Equinox module that maps a feature vector to one number.
@@ -203,7 +203,8 @@ class NetworkCritic(Critic):
 
         def loss(arrays: PyTree) -> Array:
             outputs: Array = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
-            return shares @ (outputs - wanted) ** 2
+            error: Array = shares @ (outputs - wanted) ** 2
+            return error
 
         def step(carry: Any, _: None) -> Any:
             arrays, state = carry

@@ -141,7 +141,7 @@ def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> d
     cross = found.terms["H12"] + found.terms["H12"].T
     return {
         "optimum": True,
-        "consistent": found.consistency.consistent,
+        "consistent": found.consistency is not None and found.consistency.consistent,
         "ratio": float(np.linalg.norm(cross, 2) / np.linalg.norm(hessian, 2)),
         "first_rate": rates["first_gauss_newton"].rate,
         "second_rate": rates["second_gauss_newton"].rate,

@@ -1,7 +1,8 @@
 """Search for finite-state controllers from many starts at once.
 
-The search is compiled and mapped over the starts, with the directions of `methods.rows`. Other
-methods go through `search`, one start after the other.
+The search is compiled and mapped over the starts, with the directions of `methods.rows`. Sparse
+problems, whose solves are on the host, and methods that go through `search` take one start after
+the other.
 """
 
 from collections.abc import Callable
@@ -19,16 +20,17 @@ from jaxtyping import Array, PyTree
 from mdpnewton.checks import instance, number, refuse, whole
 from mdpnewton.evaluators import ControllerEvaluator
 from mdpnewton.evaluators.controller_chain import Chain, Closed
+from mdpnewton.evaluators.sparse_chain import SparseChain
 from mdpnewton.jobs import Checkpoint
 from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import method_for, names
-from mdpnewton.methods.rows import RowMethod
 from mdpnewton.plain import arrays_of, with_arrays
 from mdpnewton.policies import FiniteStateController
 from mdpnewton.training.one_by_one import one_by_one
+from mdpnewton.training.row_rules import ARMIJO, SHORTEST, RowRules
+from mdpnewton.training.sparse_search import search_sparse
 
 CHUNK = 20  # number of iterations between two readings of the clock
-ARMIJO, SHORTEST = 1e-4, 1e-10
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,14 @@ def search_controllers(
     if method not in names("controller"):
         way = one_by_one(evaluator.pomdp, policy, starts, method, iterations, progress, kept)
         return Restarts(policy, method, *way)
-    rules = _Rules(method_for(method, "controller"), margin, learning_rate)
+    rules = RowRules(method_for(method, "controller"), margin, learning_rate)
+    chain = evaluator.chain
+    if isinstance(chain, SparseChain):
+        ask = (iterations, tolerance, progress, kept)
+        return Restarts(policy, method, *search_sparse(chain, policy, starts, rules, *ask))
     began = process_time()
-    with evaluator.chain.threads(policy.nodes):
-        state = jax.block_until_ready(_begun(evaluator.chain, policy, starts, rules))
+    with chain.threads(policy.nodes):
+        state = jax.block_until_ready(_begun(chain, policy, starts, rules))
     found = [np.asarray(state.closed.objective)]
     seconds, interrupted, worst = [process_time() - began], False, 0.0
     if (before := kept.load()) is not None:
@@ -137,9 +143,9 @@ def search_controllers(
         while len(found) <= iterations:
             stop_here()
             count = min(CHUNK, iterations + 1 - len(found))
-            with evaluator.chain.threads(policy.nodes):
+            with chain.threads(policy.nodes):
                 state, risen, residual = jax.block_until_ready(
-                    _advanced(evaluator.chain, policy, state, rules, jnp.array(count))
+                    _advanced(chain, policy, state, rules, jnp.array(count))
                 )
             rows = np.asarray(risen)[:count]
             worst = max(worst, float(residual.max()))
@@ -184,25 +190,8 @@ def _check(evaluator: Any, policy: Any, starts: PyTree) -> None:
         refuse(call, "starts", f"{rule}, got {shapes or type(starts).__name__}; {remedy}")
 
 
-class _Rules(eqx.Module):
-    """The settings that are fixed during a search."""
-
-    rows: RowMethod = eqx.field(static=True)
-    margin: float = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
-
-    @property
-    def optimizer(self) -> Any:
-        """Adam, or None for a method with its own direction."""
-        if self.rows.pace != "adam":
-            return None
-        import optax  # a fifth of a second, which few need
-
-        return optax.adam(self.learning_rate)
-
-
 @eqx.filter_jit
-def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: _Rules) -> State:
+def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: RowRules) -> State:
     def begin(w: PyTree) -> State:
         optimizer = rules.optimizer
         here = chain.closed(policy.tables(w))
@@ -214,7 +203,7 @@ def _begun(chain: Chain, policy: FiniteStateController, starts: PyTree, rules: _
 
 @eqx.filter_jit
 def _advanced(
-    chain: Chain, policy: FiniteStateController, state: State, rules: _Rules, count: Array
+    chain: Chain, policy: FiniteStateController, state: State, rules: RowRules, count: Array
 ) -> tuple[State, Array, Array]:
     """The state after `count` iterations, with U and the residual after each of them."""
     step = jax.vmap(partial(_iteration, chain, policy, rules))
@@ -229,7 +218,7 @@ def _advanced(
     return found
 
 
-def _iteration(chain: Chain, policy: FiniteStateController, rules: _Rules, state: State) -> State:
+def _iteration(chain: Chain, policy: FiniteStateController, rules: RowRules, state: State) -> State:
     tables, here = policy.tables(state.w), state.closed
     values, used = chain.earned(tables, here)
     ahead, gradient = rules.rows.direct(tables, values, used, rules.margin)

@@ -19,6 +19,7 @@ from mdpnewton.models.pomdp.product import product_mdp, product_shape
 from mdpnewton.plain import arrays_of, with_arrays
 from mdpnewton.policies import FiniteStateController
 from mdpnewton.steps import Armijo
+from mdpnewton.training.plan import suited
 
 SCORES = 1e8  # largest number of entries of a table of scores
 
@@ -49,7 +50,9 @@ def one_by_one(
         raise ValueError(f"there is no method {method!r}; choose one of {known}.")
     leaves = jax.tree.leaves(starts)
     count, size = len(leaves[0]), sum(leaf[0].size for leaf in leaves)
-    evaluator = _evaluator_for(pomdp, policy.nodes, size, method)
+    evaluator, made = _evaluator_for(pomdp, policy.nodes, size, method), method_for(method, "exact")
+    if pomdp.criterion != "discounted":
+        made = suited(made, policy)
     before = checkpoint.load() or {"curves": [], "clocks": [], "ends": []}
     curves, clocks = before["curves"], before["clocks"]
     first = jax.tree.map(lambda leaf: leaf[0], starts)
@@ -64,7 +67,7 @@ def one_by_one(
 
         w = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
         rule = Armijo(initial="twice")
-        found = search(evaluator, policy, w, method, rule, iterations=iterations, callback=after)
+        found = search(evaluator, policy, w, made, rule, iterations=iterations, callback=after)
         way = found.objectives
         curves.append(way + way[-1:] * (iterations + 1 - len(way)))
         clocks.append(clock + [clock[-1]] * (iterations + 1 - len(clock)))
@@ -93,4 +96,5 @@ def _evaluator_for(pomdp: FinitePOMDP, nodes: int, size: int, method: str) -> Ev
                 f"numbers here and {SCORES:.0e} at most; use fewer nodes, or second_gauss_newton"
             )
         return FiniteEvaluator(product_mdp(pomdp, nodes))  # it knows grad V in every state
-    return ControllerEvaluator(pomdp, max(0.0, -float(np.min(pomdp.reward))))
+    discounted = pomdp.criterion == "discounted"  # other values are not raised by a constant
+    return ControllerEvaluator(pomdp, max(0.0, -float(np.min(pomdp.reward))) if discounted else 0.0)

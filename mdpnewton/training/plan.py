@@ -8,7 +8,9 @@ from jaxtyping import PyTree
 
 from mdpnewton.checks import instance, whole
 from mdpnewton.curvature import gradient
+from mdpnewton.evaluation import State
 from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.jobs import Checkpoint
 from mdpnewton.loop import Record, SearchResult, search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction, method_for
 from mdpnewton.models import FiniteMDP, SolveError
@@ -17,6 +19,7 @@ from mdpnewton.solve import Block, Dense, length
 from mdpnewton.steps import Bracketing
 
 MOST_STEPS = 20  # of Newton's method, from where the search ended
+DENSE = 1_000  # parameters for which the Hessian is formed
 FAR = 0.5  # a longer step, relative to the parameters, goes to another point
 
 
@@ -28,6 +31,7 @@ def plan_policy(
     *,
     iterations: int = 300,
     progress: Callable[[int, int, float], object] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> SearchResult:
     """Search for a policy with steps that are as long as they rise.
 
@@ -42,6 +46,8 @@ def plan_policy(
         iterations: Maximum number of iterations.
         progress: Function that is called with the number of iterations done, their total and the
             objective.
+        checkpoint: Keeps the state of the search, from which the same call goes on after a kill; a
+            search that has ended is not done again.
     """
     instance("plan_policy", "mdp", mdp, FiniteMDP, "for a POMDP use `search_controllers`")
     whole("plan_policy", "iterations", iterations, 1)
@@ -50,15 +56,33 @@ def plan_policy(
         if progress is not None:
             progress(record.iteration + 1, iterations, record.objective)
 
-    return search(
+    kept = Checkpoint(None) if checkpoint is None else checkpoint
+    before = kept.load() or {"search": None, "status": "", "failure": ""}
+    states: list[Callable[[], State]] = []
+
+    def keep(state: Callable[[], State]) -> None:
+        states[:] = [state]
+        kept.keep(lambda: {"search": state(), "status": "", "failure": ""})
+
+    ended = before["status"]
+    found = search(
         FiniteEvaluator(mdp),
         policy,
         w,
         suited(method_for(method, "exact"), policy),
         Bracketing(),
-        iterations=iterations,
+        iterations=len(before["search"]["history"]) if ended else iterations,
         callback=called,
+        checkpoint=keep,
+        resume=before["search"],
     )
+    if ended:
+        return replace(found, status=ended, failure=before["failure"])
+    if states:
+        status = "" if found.status == "interrupted" else found.status
+        last = {"search": states[0](), "status": status, "failure": found.failure}
+        kept.keep(lambda: last, now=True)
+    return found
 
 
 def suited(method: Method, policy: Policy) -> Method:
@@ -84,9 +108,11 @@ def stationary_point(mdp: FiniteMDP, policy: Policy, w: PyTree, iterations: int 
     """
     evaluator, w = FiniteEvaluator(mdp), plan_policy(mdp, policy, w, iterations=iterations).w
     pairs = evaluator.evaluate(None, policy, w)
+    many = sum(leaf.size for leaf in jax.tree.leaves(w)) > DENSE
+    newton = "conjugate_gradient_newton" if many else "newton"
     norm, least = length(gradient(policy, w, pairs)), pairs.objective
     for _ in range(MOST_STEPS):
-        ahead = direction("newton", policy, w, pairs)
+        ahead = direction(newton, policy, w, pairs)
         moved = jax.tree.map(lambda x, d: x + d, w, ahead.value)
         try:
             pairs = evaluator.evaluate(None, policy, moved)

@@ -1,5 +1,7 @@
 """A search for controllers from many starts as jobs, a few starts each."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,13 +18,22 @@ STARTS = 5  # maximum number of starts per job, whoever does it: the last bits d
 
 
 def restarts(
-    model: str, name: str, *, nodes: int, method: str, count: int, iterations: int, seed: int
+    model: str,
+    name: str,
+    given: dict[str, Any],
+    *,
+    nodes: int,
+    method: str,
+    count: int,
+    iterations: int,
+    seed: int,
 ) -> Work:
     """The best controller from `count` random starts.
 
     Args:
         model: Text of a .pomdp file.
         name: Name of the file, for errors.
+        given: Criterion, horizon and discount, where they are not those of the file.
         nodes: Number of nodes of the controller.
         method: Method of the search.
         count: Number of random controllers to start from.
@@ -32,7 +43,8 @@ def restarts(
     Returns:
         The parameters of the best controller, and the objectives at the ends of all starts.
     """
-    shared = {"model": model, "name": name, "nodes": nodes, "method": method, "seed": seed}
+    shared = {"model": model, "name": name, "given": given, "nodes": nodes}
+    shared |= {"method": method, "seed": seed}
     jobs = [
         Job(
             f"starts-{first}-{min(first + STARTS, count) - 1}",
@@ -63,6 +75,7 @@ def restarts(
 def searched(
     model: str,
     name: str,
+    given: dict[str, Any],
     nodes: int,
     method: str,
     seed: int,
@@ -71,7 +84,7 @@ def searched(
     iterations: int,
 ) -> dict[str, Any]:
     """The search from `starts` random controllers, beginning with number `first`."""
-    evaluator = _evaluator(model, name)
+    evaluator = evaluator_for(model, name, given)
     policy = evaluator.controller(nodes)
     every = random_starts(policy, seed, first + starts)
     found = search_controllers(
@@ -94,6 +107,18 @@ def searched(
     }
 
 
+def evaluator_for(model: str, name: str, given: Mapping[str, Any]) -> ControllerEvaluator:
+    """The evaluator of a problem that is a text.
+
+    Args:
+        model: Text of a .pomdp file.
+        name: Name of the file, for errors.
+        given: Criterion, horizon and discount, where they are not those of the file.
+    """
+    return _evaluator(model, name, tuple(sorted(given.items())))
+
+
 @lru_cache(maxsize=1)
-def _evaluator(model: str, name: str) -> ControllerEvaluator:
-    return ControllerEvaluator(parse_pomdp(model, name))
+def _evaluator(model: str, name: str, given: tuple[tuple[str, Any], ...]) -> ControllerEvaluator:
+    pomdp = parse_pomdp(model, name)
+    return ControllerEvaluator(replace(pomdp, **dict(given)) if given else pomdp)

@@ -1,4 +1,4 @@
-"""Bounds of what any policy can earn on a POMDP, and a controller played to check its value."""
+"""Bounds of what any policy can earn on a POMDP."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,17 +6,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mdpnewton.checks import instance, whole
+from mdpnewton.checks import instance
 from mdpnewton.models.chains import policy_chain
 from mdpnewton.models.optimum import policy_iteration
 from mdpnewton.models.pomdp.model import FinitePOMDP
-from mdpnewton.models.pomdp.product import first_observations, observations
+from mdpnewton.models.pomdp.pairs import Pairs
+from mdpnewton.models.pomdp.product import first_observations
 from mdpnewton.models.recurrence import SolveError
 
 WORK = 2e9  # products and additions that the fast informed bound may take
 SETTLED = 1e-9  # relative change of a sweep at which it stops
-LEFT = 1e-4  # share of the discounted future that a simulation leaves out
-MOST_STEPS = 5_000
 
 
 @dataclass(frozen=True)
@@ -36,123 +35,65 @@ def upper_bounds(pomdp: FinitePOMDP) -> UpperBounds | None:
     """Upper bounds of the optimum of a POMDP; None where that of the MDP behind it is not finite.
 
     Any number of sweeps of the fast informed bound begun at QMDP gives a bound, so that a large
-    problem gets fewer.
+    problem gets fewer. For a finite horizon the sweeps are its times. An average reward has the
+    same bound twice, the best average of the MDP behind it.
 
     Args:
-        pomdp: The problem, of discounted or total reward.
+        pomdp: The problem.
     """
     instance("upper_bounds", "pomdp", pomdp, FinitePOMDP, "pass `load_pomdp(name)`")
-    if pomdp.criterion not in ("discounted", "total"):
-        return None
     mdp = pomdp.fully_observed()
+    first = np.asarray(pomdp.start)[:, None] * first_observations(pomdp)  # (S, O')
     try:
+        if pomdp.horizon is not None:
+            return _swept(pomdp, mdp, first, pomdp.horizon)
         best = policy_iteration(mdp)
+        if pomdp.criterion == "average":
+            return UpperBounds(best.objective, best.objective)
         value = policy_chain(mdp, np.eye(mdp.n_actions)[best.actions]).value
+        informed = _Informed(pomdp)
     except SolveError:
         return None
     Q = mdp.reward + mdp.discount * mdp.expected_next(value)
-    first = np.asarray(pomdp.start)[:, None] * first_observations(pomdp)  # (S, O')
-    qmdp = float((first.T @ Q).max(axis=1).sum())
-    ways = _ways(pomdp)
-    sweep = sum(way.nnz for each in ways for way in each) * pomdp.n_actions
-    for _ in range(int(min(1_000, max(1, WORK // max(1, sweep))))):
-        after = np.stack(
-            [
-                pomdp.reward[:, a] + pomdp.discount * sum((way @ Q).max(axis=1) for way in ways[a])
-                for a in range(pomdp.n_actions)
-            ],
-            axis=1,
-        )
+    qmdp = _at_first(first, Q)
+    for _ in range(int(min(1_000, max(1, WORK // max(1, informed.work))))):
+        after = informed.before(Q)
         change = np.abs(after - Q).max()
         Q = np.minimum(Q, after)
         if change <= SETTLED * max(1.0, np.abs(Q).max()):
             break
-    return UpperBounds(qmdp, float((first.T @ Q).max(axis=1).sum()))
+    return UpperBounds(qmdp, _at_first(first, Q))
 
 
-def _ways(pomdp: FinitePOMDP) -> list[list[Any]]:
-    """p(s', o|s, a) as one sparse matrix (S, S') for each action and observation that occurs."""
-    found = []
-    for a in range(pomdp.n_actions):
-        T = sparse.csr_array(pomdp.transition[a])
-        seen = sparse.csc_array(pomdp.observation[a])
-        each = []
-        for o in range(pomdp.n_observations):
-            column = seen[:, [o]].toarray().ravel()
-            if column.any():
-                way = sparse.csr_array(T @ sparse.diags_array(column))
-                way.eliminate_zeros()
-                each.append(way)
-        found.append(each)
-    return found
+def _swept(pomdp: FinitePOMDP, mdp: Any, first: np.ndarray, horizon: int) -> UpperBounds:
+    informed = _Informed(pomdp)
+    seen = blind = np.asarray(mdp.reward, dtype=float)
+    for _ in range(horizon - 1):
+        seen = mdp.reward + mdp.discount * mdp.expected_next(seen.max(axis=1))
+        blind = informed.before(blind)
+    return UpperBounds(_at_first(first, seen), _at_first(first, blind))
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """What a controller earned when it was played.
-
-    Attributes:
-        mean: Mean of the returns.
-        error: Standard error of the mean.
-        episodes: Number of episodes.
-    """
-
-    mean: float
-    error: float
-    episodes: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval that covers the value with a probability of 95 %."""
-        return self.mean - 1.96 * self.error, self.mean + 1.96 * self.error
+def _at_first(first: np.ndarray, Q: np.ndarray) -> float:
+    return float((first.T @ Q).max(axis=1).sum())
 
 
-def simulated_value(
-    pomdp: FinitePOMDP, tables: Any, *, episodes: int = 1_000, seed: int = 0
-) -> Simulated:
-    """Play a finite-state controller, as a check of its value that shares no code with it.
+class _Informed:
+    """Q(s, a) = R(s, a) + gamma sum_o max_a' sum_s' p(s', o|s, a) Q(s', a')."""
 
-    Rewards are those expected of state and action. An episode lasts until a share of 1e-4 of the
-    discounted future is left, or 5,000 steps.
+    def __init__(self, pomdp: FinitePOMDP):
+        pairs = Pairs(pomdp)
+        ways = sparse.coo_array(pairs.ways)
+        key = ways.row.astype(np.int64) * len(pairs.groups) + pairs.observations[ways.col]
+        known, row = np.unique(key, return_inverse=True)  # a state, an action, what is seen then
+        shape = len(known), pomdp.n_states
+        self._arrive = sparse.csr_array((ways.data, (row, pairs.states[ways.col])), shape=shape)
+        self._pair = known // len(pairs.groups)
+        self._pomdp, self.work = pomdp, ways.nnz * pomdp.n_actions
 
-    Args:
-        pomdp: The problem.
-        tables: Probabilities of the first node (O, B), the next node (B, O, B) and the action
-            (B, O, A), as `FiniteStateController.tables` gives them.
-        episodes: Number of episodes.
-        seed: Random seed.
-    """
-    whole("simulated_value", "episodes", episodes, 2)
-    rng = np.random.default_rng(seed)
-    initial, transition, action = (np.asarray(table) for table in tables)
-    moves = [sparse.csr_array(pomdp.transition[a]) for a in range(pomdp.n_actions)]
-    seen, first = observations(pomdp), first_observations(pomdp)
-    steps = pomdp.horizon or MOST_STEPS
-    if 0 < pomdp.discount < 1:
-        steps = min(steps, int(np.ceil(np.log(LEFT) / np.log(pomdp.discount))))
-    state = rng.choice(pomdp.n_states, episodes, p=np.asarray(pomdp.start))
-    seeing = _drawn(rng, first[state])
-    node = _drawn(rng, initial[seeing])
-    returns, weight = np.zeros(episodes), 1.0
-    for _ in range(steps if pomdp.discount else 1):
-        chosen = _drawn(rng, action[node, seeing])
-        returns += weight * np.asarray(pomdp.reward)[state, chosen]
-        weight *= pomdp.discount
-        after = np.empty_like(state)
-        for a in np.unique(chosen):
-            mine = np.flatnonzero(chosen == a)
-            for part in np.array_split(mine, max(1, len(mine) * pomdp.n_states // 10_000_000)):
-                after[part] = _drawn(rng, moves[a][state[part]].toarray())
-        state = after
-        seeing = _drawn(rng, seen[chosen, state])
-        node = _drawn(rng, transition[node, seeing])
-    return Simulated(
-        float(returns.mean()), float(returns.std(ddof=1) / np.sqrt(episodes)), episodes
-    )
-
-
-def _drawn(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-    """One draw from the distribution in each row."""
-    summed = rows.cumsum(axis=1)
-    point = rng.random(len(rows))[:, None] * summed[:, -1:]
-    return np.asarray(np.minimum((summed <= point).sum(axis=1), rows.shape[1] - 1))
+    def before(self, Q: np.ndarray) -> np.ndarray:
+        """Q a step earlier."""
+        reward = np.asarray(self._pomdp.reward)
+        best = (self._arrive @ Q).max(axis=1)
+        summed = np.bincount(self._pair, best, reward.size).reshape(reward.shape)
+        return np.asarray(reward + self._pomdp.discount * summed)

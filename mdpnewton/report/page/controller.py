@@ -6,7 +6,19 @@ from typing import Any
 import numpy as np
 
 from mdpnewton.report.controllers import LIKELY, SEEN, decided
-from mdpnewton.report.page.parts import Part, known, listed, mapping, real, section, table, text
+from mdpnewton.report.page.parts import (
+    Part,
+    chart,
+    curve,
+    known,
+    level,
+    listed,
+    mapping,
+    real,
+    section,
+    table,
+    text,
+)
 
 NODES = 24  # more cannot be read in a picture
 NOTE = (
@@ -25,6 +37,11 @@ def verdict(results: Mapping[str, Any], under_way: str) -> tuple[str, str]:
     best, values = real(results.get("value")), known(results.get("values"))
     if best is None:
         return "open", f"Not finished: there are no results yet.{under_way}"
+    if listed(results.get("growth")):
+        gap, nodes = real(results.get("gap")), real(results.get("nodes"))
+        left = "" if gap is None else f", {gap:.4g} below what no policy exceeds"
+        count = "?" if nodes is None else f"{nodes:.0f}"
+        return "good", f"The best controller has {count} nodes and the value {best:.6g}{left}."
     same = sum(abs(one - best) <= 1e-6 * max(abs(best), 1e-12) for one in values)
     reached = f" {same} of {len(values)} starts reached it." if values else ""
     return "good", f"The best controller found has the value {best:.6g}.{reached}"
@@ -37,11 +54,25 @@ def sections(results: Mapping[str, Any], saved: Mapping[str, Any]) -> list[Part]
         results: Results of `mdpnewton solve`.
         saved: The content of controller.json.
     """
+    if listed(results.get("growth")):
+        return [section("Controller", _graph(saved)), section("Growth", _growth(results))]
     values = sorted(known(results.get("values")), reverse=True)
     ranks = [[n + 1, value] for n, value in enumerate(values)]
     return [
         section("Controller", _graph(saved)),
         section("Values of all starts", [table("The best first", ["rank", "value"], ranks)]),
+    ]
+
+
+def _growth(results: Mapping[str, Any]) -> list[Part]:
+    every = [mapping(one) for one in listed(results.get("growth"))]
+    names = ("nodes", "value", "seconds")
+    rows = [[real(one.get(name)) for name in names] for one in every]
+    by_time = curve("value", [row[2] for row in rows], [row[1] for row in rows], points=True)
+    upper = level("no policy exceeds", results.get("upper"))
+    return [
+        chart("Value by processor time", "seconds", "value", [by_time], levels=[upper]),
+        table("Search after search", ["nodes", "value", "seconds"], rows),
     ]
 
 

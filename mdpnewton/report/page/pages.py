@@ -13,7 +13,7 @@ from mdpnewton.report.page import (
     curves,
     facts,
     films,
-    plan,
+    policy,
     several,
     tetris,
     training,
@@ -119,6 +119,8 @@ def _kind(found: Found) -> str:
     command = text(found.config.get("command"))
     if text(found.config.get("experiment")):
         return "run"
+    if command == "solve" and "nodes" not in found.config and "criterion" in found.config:
+        return "solve an MDP"
     return command if command in KINDS else ""
 
 
@@ -235,28 +237,11 @@ def _analysis_asked(found: Found, shown: Shown) -> str:
 
 def _solve_asked(found: Found, shown: Shown) -> str:
     config = found.config
-    if _is_plan(found):
-        return plan.asked(config)
     nodes, method = config.get("nodes", "?"), spoken(config.get("method", "?"))
     problem, starts = text(config.get("problem"), "?"), config.get("restarts", "?")
+    if "gap" in config:
+        return f"A controller that grows to up to {nodes} nodes for {problem} by {method}"
     return f"A controller with {nodes} nodes for {problem} by {method}, from {starts} starts"
-
-
-def _solve_verdict(found: Found) -> tuple[str, str]:
-    if _is_plan(found):
-        return plan.verdict(found.results)
-    return controller.verdict(found.results, facts.jobs_done(found))
-
-
-def _solve_sections(found: Found, shown: Shown) -> list[Part]:
-    if _is_plan(found):
-        return plan.sections(found.results)
-    return controller.sections(found.results, mapping(found.files.get("controller.json")))
-
-
-def _is_plan(found: Found) -> bool:
-    """Whether it is a finite MDP that was solved, and not a POMDP."""
-    return "criterion" in found.config
 
 
 def _tetris_asked(found: Found, shown: Shown) -> str:
@@ -296,9 +281,17 @@ KINDS: dict[str, Kind] = {
     ),
     "solve": (
         _solve_asked,
-        _solve_verdict,
-        _solve_sections,
-        lambda found: plan.warnings(found.results),
+        lambda found: controller.verdict(found.results, facts.jobs_done(found)),
+        lambda found, shown: controller.sections(
+            found.results, mapping(found.files.get("controller.json"))
+        ),
+        _none,
+    ),
+    "solve an MDP": (
+        lambda found, shown: policy.asked(found.config),
+        lambda found: policy.verdict(found.results),
+        lambda found, shown: policy.sections(found.results),
+        lambda found: policy.warnings(found.results),
     ),
     "analyze": (
         _analysis_asked,

@@ -43,10 +43,14 @@ def verdict(results: Mapping[str, Any]) -> tuple[str, str]:
 
 def sections(results: Mapping[str, Any]) -> list[Part]:
     """The value after every iteration, the iterations, and what the policy chooses."""
-    values = numbers(results.get("objectives"))
+    values = numbers(results.get("values"))
     way = [curve("value", [*range(len(values))], values)]
     rows = [mapping(one) for one in listed(results.get("history"))]
-    chosen = [listed(one) for one in listed(results.get("choices"))]
+    chosen = [
+        [text(one.get("state"), "?"), text(one.get("action"), "?"), real(one.get("probability"))]
+        for one in map(mapping, listed(results.get("choices")))
+    ]
+    more = real(results.get("more_states"))
     return [
         section(
             "Value",
@@ -65,9 +69,10 @@ def sections(results: Mapping[str, Any]) -> list[Part]:
             "Policy",
             [
                 table(
-                    "The most probable choice in the first states",
+                    "The most probable action in each state",
                     ["state", "action", "probability"],
-                    [one for one in chosen if len(one) == 3],
+                    chosen,
+                    f"and {more:,.0f} states more" if more else "",
                 )
             ],
         ),
