@@ -415,8 +415,11 @@ def test_only_the_newest_batch_is_fresh():
     ],
 )
 def test_the_preset_adapts_to_horizon_and_dimension(horizon, dimension, discount, least, width):
-    found = mn.PRACTICAL.adapted(horizon, dimension)
+    found = mn.PRACTICAL.adapted(horizon, dimension, terminates=True)
     assert (found.discount, found.least_transitions) == (pytest.approx(discount), least)
     assert found.width == pytest.approx(width)
+    longer = mn.PRACTICAL.adapted(horizon, dimension, terminates=False).discount
+    assert longer == pytest.approx(0.9975 if horizon == 1000 else discount)
+    assert mn.PRACTICAL.adapted(10_000, dimension, terminates=False).discount == 0.999
     given = mn.Preset(discount=0.5, least_transitions=7, width=2.0)
-    assert given.adapted(horizon, dimension) == given
+    assert given.adapted(horizon, dimension, terminates=False) == given

@@ -126,20 +126,23 @@ class Preset:
         number("Preset", "tolerance", self.tolerance, least=0, infinite=True)
         choice("Preset", "critic", self.critic, get_args(CriticKind))
 
-    def adapted(self, horizon: int, dimension: int) -> "Preset":
+    def adapted(self, horizon: int, dimension: int, *, terminates: bool) -> "Preset":
         """The preset with a number for all that depends on the environment.
 
-        The discount factor is closer to 1 for longer episodes: 1 - 2.5 / horizon, but from 0.9 to
-        0.995. A batch has four episodes' worth of transitions, but from 400 to 1000. The kernel is
-        wider in more dimensions, where a narrow one is zero nearly everywhere.
+        The discount factor is closer to 1 for longer episodes: 1 - 2.5 / horizon, but at least 0.9,
+        and at most 0.995 where episodes terminate, since nobody knows how long they are going to
+        be, and 0.999 where they don't. A batch has four episodes' worth of transitions, but from
+        400 to 1000. The kernel is wider in more dimensions, where a narrow one is zero nearly
+        everywhere.
 
         Args:
             horizon: Length of an episode, or its limit.
             dimension: Length of an observation.
+            terminates: Whether an episode has been seen to terminate.
         """
         discount, least, width = self.discount, self.least_transitions, self.width
         if discount is None:
-            discount = min(max(0.9, 1 - 2.5 / horizon), 0.995)
+            discount = min(max(0.9, 1 - 2.5 / horizon), 0.995 if terminates else 0.999)
         if least is None:
             least = min(max(LEAST, 4 * horizon), 1000)
         if width is None:

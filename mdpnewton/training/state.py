@@ -46,6 +46,7 @@ PARTS = (
     "blind",
     "highest",
     "restarts",
+    "anchors",
     "chosen",
     "evaluator",
     "history",
@@ -80,7 +81,7 @@ class Training:
         seed: Random seed.
         preset: Numbers of the preset, adapted to the environment.
         features: Features of the critic, and of the policy unless it is a network or was given.
-            They are fixed after the first batch.
+            Their standardisation follows the observations, see `follow`.
         policy: The policy.
         w: The current parameters.
         evaluator: Evaluator, which holds the batches and the critic.
@@ -88,6 +89,7 @@ class Training:
         blind: Returns of the first batch, which is played without observing.
         highest: The point with the highest lower bound of its return so far; None in the beginning.
         restarts: Iterations at which the training had diverged and went back to that point.
+        anchors: Numbers of transitions after which the features were standardised, see `follow`.
         chosen: Which policy is played, once that has been decided.
         iteration: Number of iterations done.
         history: One entry per iteration.
@@ -108,6 +110,7 @@ class Training:
     blind: list[float] = field(default_factory=list)
     highest: tuple[float, PyTree] | None = None
     restarts: list[int] = field(default_factory=list)
+    anchors: list[int] = field(default_factory=lambda: [0])
     chosen: Chosen | None = None
     iteration: int = 0
     history: list[Progress] = field(default_factory=list)
@@ -173,6 +176,7 @@ class Training:
             "blind": list(self.blind),
             "highest": points_as_data([] if self.highest is None else [self.highest]),
             "restarts": list(self.restarts),
+            "anchors": list(self.anchors),
             "chosen": None if self.chosen is None else asdict(self.chosen),
             "evaluator": self.evaluator.state(),
             "history": list(self._lines),
@@ -304,7 +308,10 @@ def _rebuilt(
         saved.recent,
         list(reals(call, "blind", blind, len(blind))),
         highest[0] if highest else None,
-        [whole(call, "restarts", one) for one in sequence(call, "restarts", parts["restarts"])],
+        *(
+            [whole(call, name, one) for one in sequence(call, name, parts[name])]
+            for name in ("restarts", "anchors")
+        ),
         saved.chosen,
         whole(call, "iteration", parts["iteration"]),
         [_progress(call, line) for line in sequence(call, "history", parts["history"])],

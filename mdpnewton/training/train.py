@@ -20,6 +20,7 @@ from mdpnewton.simulators.trajectories import Trajectories
 from mdpnewton.steps import TrustedStep
 from mdpnewton.training.choice import choose, diverged, go_back, to_choose_with
 from mdpnewton.training.deadline import common_length, deadline_of
+from mdpnewton.training.following import due, follow
 from mdpnewton.training.own import check_fits, own_policy
 from mdpnewton.training.presets import (
     LEAST,
@@ -111,7 +112,8 @@ def begin(
     if deadline:
         simulator, batch = timed(simulator, deadline), with_time(batch, deadline)
     seen = np.asarray(batch.observations)[np.asarray(batch.valid)]
-    adapted = preset.adapted(_horizon(simulator, batch), seen.shape[1])
+    ended = bool(np.asarray(batch.terminated & batch.valid).any())
+    adapted = preset.adapted(_horizon(simulator, batch), seen.shape[1], terminates=ended)
     preset = replace(adapted, deadline=deadline)
     standardized = Standardized.of(seen, preset.limit)
     width = (preset.width or 1.0) * _distance(standardized, seen)
@@ -134,6 +136,7 @@ def begin(
         w,
         evaluator,
         blind=batch.returns().tolist(),
+        anchors=[batch.transitions],
     )
 
 
@@ -146,8 +149,9 @@ def proceed(
 ) -> Training:
     """Continue a training from where it stopped; the arguments are those of `train`.
 
-    A training that has diverged goes back to its best point, and on with shorter steps. When a
-    limit is reached, the policy that is played from then on is chosen.
+    A training that has diverged goes back to its best point, and on with shorter steps. Features
+    follow the observations now and then. When a limit is reached, the policy that is played from
+    then on is chosen.
     """
     _check_limits(transitions, iterations)
     while not finished(training, transitions, iterations):
@@ -179,7 +183,9 @@ def _search(
     iterations: int | None,
     callback: Callable[[Training], object] | None,
 ) -> bool:
-    """Go on until a limit is reached, the callback stops it, or the training has diverged.
+    """Go on until a limit is reached, the callback stops it, or something has to be mended first.
+
+    That is the training if it has diverged, and the features if they are behind the observations.
 
     Returns:
         Whether the callback stopped it.
@@ -193,6 +199,8 @@ def _search(
     if diverged(training):
         go_back(training)
     elif training.history:
+        if due(training):
+            follow(training)
         known = evaluator.again(None, training.policy, training.w)
         previous = training.history[-1].record.step
 
@@ -203,7 +211,8 @@ def _search(
         newest = float(evaluator.memory.batches[-1].returns().mean())
         training.history.append(Progress(evaluator.memory.transitions, newest, record))
         stopped = callback is not None and callback(training) is True
-        return stopped or diverged(training) or finished(training, transitions, iterations)
+        over = finished(training, transitions, iterations)
+        return stopped or over or diverged(training) or due(training)
 
     result = search(
         evaluator,
