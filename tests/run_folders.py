@@ -145,8 +145,9 @@ def plan(folder):
     """The folder of a finite MDP that was solved."""
     config = {"command": "solve", "problem": "lake", "criterion": "total", "method": "natural"}
     rows = [one | {"objective": n / 12} for n, one in enumerate(metrics(12))]
-    results = {"value": 0.8, "optimum": 0.9, "objectives": [n / 12 for n in range(13)]}
-    results |= {"history": rows, "choices": [["s0", "left", 0.9]], "remarks": ["it ended low"]}
+    results = {"value": 0.8, "optimum": 0.9, "values": [n / 12 for n in range(13)]}
+    chosen = {"state": "s0", "action": "left", "probability": 0.9}
+    results |= {"history": rows, "choices": [chosen], "remarks": ["it ended low"]}
     return write(folder, config=config, results=results, sessions=sessions())
 
 

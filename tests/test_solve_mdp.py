@@ -97,7 +97,7 @@ def test_names_are_shown(tmp_path, capsys, monkeypatch):
     assert "state cell 0" in shown
     assert "N (0." in shown
     report = (tmp_path / "run" / "report.html").read_text()
-    assert "A policy for model, discounted reward" in report
+    assert "A policy for model (discounted reward)" in report
     assert "cell 8" in report
     assert main(["analyze", path, "--out", str(tmp_path / "look")]) == 0
     assert "states [cell " in capsys.readouterr().out

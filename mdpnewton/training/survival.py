@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mdpnewton.checks import number, refuse, whole
-from mdpnewton.domains.tetris.evaluator import evaluation_of, seed_of
+from mdpnewton.domains.tetris.evaluator import evaluation_of, seed_of, within_reach
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.tetris.rules import Survival
 from mdpnewton.domains.tetris.simulate import estimate, play
@@ -180,7 +180,7 @@ class SurvivalEvaluator(Evaluator):
         elif last is not None:
             games = max(numbers.least_games, last.games // 4)
         found = estimate(
-            np.asarray(w),
+            within_reach(w),
             Survival(_discount(board), critic, numbers.share),
             games=games,
             seed=seed_of(key),

@@ -11,9 +11,10 @@ from jaxtyping import Array, Float
 from mdpnewton.checks import choice, whole
 from mdpnewton.domains.tetris.policy import AfterstatePolicy
 from mdpnewton.domains.tetris.rules import Estimate, RecurrentBoard, Rule
-from mdpnewton.domains.tetris.simulate import CAP, estimate, play
+from mdpnewton.domains.tetris.simulate import CAP, FARTHEST, estimate, play
 from mdpnewton.evaluation import AccumulatedMatrices, Evaluator, State
 from mdpnewton.plain import entries
+from mdpnewton.simulators import DivergedError
 
 
 class TetrisEvaluator(Evaluator):
@@ -51,7 +52,7 @@ class TetrisEvaluator(Evaluator):
     ) -> AccumulatedMatrices:
         """The matrices from `games` games at `w`."""
         found = estimate(
-            np.asarray(w),
+            within_reach(w),
             self.rule,
             games=self.games,
             seed=seed_of(key),
@@ -114,3 +115,11 @@ def evaluation_of(found: Estimate) -> AccumulatedMatrices:
 def seed_of(key: Any) -> int:
     """A seed of the simulator for a key."""
     return int(jax.random.bits(key, dtype=jnp.uint32))
+
+
+def within_reach(w: Any) -> np.ndarray:
+    """The weights; a step to larger ones than the games take is refused by a search."""
+    given = np.asarray(w)
+    if np.abs(given).max() > FARTHEST:
+        raise DivergedError(f"the weights of Tetris are beyond {FARTHEST:.0e}.")
+    return given

@@ -29,6 +29,7 @@ from mdpnewton.executors import Executor
 
 POLICIES = ("greedy", "gibbs")
 CAP = 10_000_000
+FARTHEST = 1e12  # absolute value of a weight: sums of much larger ones have no digits left
 
 
 def play(
@@ -221,8 +222,8 @@ def checked_weights(
             f"`{call}(weights=...)` needs {wanted} numbers for {features!r} features on {width} "
             f"columns, got shape {given.shape}; see `feature_names`."
         )
-    if not np.isfinite(given).all() or np.abs(given).max() > 1e12:
-        raise ValueError(f"`{call}(weights=...)` needs finite numbers, within 1e12.")
+    if not np.isfinite(given).all() or np.abs(given).max() > FARTHEST:
+        raise ValueError(f"`{call}(weights=...)` needs finite numbers, within {FARTHEST:.0e}.")
     return given
 
 
