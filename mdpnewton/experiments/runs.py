@@ -8,7 +8,7 @@ from mdpnewton.jobs.job import Job, Results
 
 # Settings that say which jobs there are, not what one of them does: the files of jobs that are
 # done serve larger runs too.
-COUNTS = ("runs", "tuning_runs", "practical_runs", "practical_methods", "methods", "size")
+COUNTS = ("runs", "tuning_runs", "practical_runs", "practical_methods", "methods", "size", "choice")
 
 
 @dataclass(frozen=True)
