@@ -93,12 +93,12 @@ class Config:
         runs: Number of runs per method.
         iterations: Number of iterations per run. An iteration plays 50 trajectories, which is 4,000
             transitions.
+        practical_runs: Number of runs of the practical preset; with 0, it is left out.
+        transitions: Number of transitions per run of the practical preset.
         tuning_runs: Number of tuning runs per method and size. They come before all other runs and
             have random numbers of their own. With 0, the sizes in `ROWS` are used.
         choice: Which size the tuning runs choose: "best", or "safe", the best one that is not next
             to where the method breaks down; see `safe_size`.
-        practical_runs: Number of runs of the practical preset; with 0, it is left out.
-        transitions: Number of transitions per run of the practical preset.
     """
 
     runs: int = 2
