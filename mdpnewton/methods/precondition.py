@@ -51,8 +51,8 @@ class Precondition(Method):
     The form says which sign makes d ascend, see `Form.positive`; for the Hessian it is minus.
 
     Attributes:
-        curvature: A name in `FORMS`, or a `Form`; "hessian" for the exact Hessian of a finite MDP;
-            "differenced_hessian" for Appendix B.3's differences of gradients, eq. (61).
+        curvature: A name in `FORMS`, or a `Form`; "hessian" for the full Hessian, exact or from
+            episodes; "differenced_hessian" for Appendix B.3's differences of gradients, eq. (61).
         solver: Solves $M d = \nabla U$, eq. (55).
         fisher_damping: $\lambda$, the multiple of the Fisher matrix that is added: any finite
             number, or `TightOffset()`. For C = H2 it does what adding $\lambda(1-\gamma)$ to every
