@@ -103,7 +103,17 @@ from .simulators import (
     Spaces,
     Trajectories,
 )
-from .solve import Block, ConjugateGradient, Dense, Diagonal, Solver, SolveReport, SteepestDescent
+from .solve import (
+    Block,
+    ConjugateGradient,
+    Cubic,
+    Dense,
+    Diagonal,
+    Solver,
+    SolveReport,
+    SteepestDescent,
+    TrustRegion,
+)
 from .steps import (
     Armijo,
     BestOfSet,
@@ -115,6 +125,8 @@ from .steps import (
     KLSchedule,
     KLStep,
     Line,
+    Region,
+    RegionStep,
     Step,
     StepRule,
     StrongWolfe,
@@ -246,6 +258,8 @@ __all__ = [
     "Diagonal",
     "ConjugateGradient",
     "SteepestDescent",
+    "TrustRegion",
+    "Cubic",
     # steps
     "StepRule",
     "Step",
@@ -262,6 +276,8 @@ __all__ = [
     "KLStep",
     "SurrogateBacktracking",
     "TrustedStep",
+    "RegionStep",
+    "Region",
     # the loop
     "Record",
     "SearchResult",

@@ -13,7 +13,8 @@ from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.forms import FORMS, Form, form_named
 from mdpnewton.hessian import DifferencedHessian, policy_hessian
 from mdpnewton.methods.abstract import Method, Situation
-from mdpnewton.solve import Dense, Operator, Solver, SolveReport
+from mdpnewton.solve import Dense, Operator, RegionSolver, Solver, SolveReport
+from mdpnewton.steps import RegionStep, StepRule
 
 
 class TightOffset(eqx.Module):
@@ -73,9 +74,14 @@ class Precondition(Method):
         if self.curvature == "differenced_hessian" and self.fisher_damping:
             refuse(call, "fisher_damping", "must be 0 for 'differenced_hessian'; use 'hessian'")
 
+    @property
+    def usual_step(self) -> StepRule | None:
+        """`RegionStep` if the solver has a region."""
+        return RegionStep(self.solver.radius) if isinstance(self.solver, RegionSolver) else None
+
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
-        value, report = self.solver.solve(self.operator(at), at.gradient)
+        value, report = self.solver.within(at.radius).solve(self.operator(at), at.gradient)
         return value, replace(report, fisher_damping=self.damping(at))
 
     def damping(self, at: Situation) -> float:
