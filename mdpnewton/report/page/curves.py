@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from mdpnewton.report.page.parts import (
-    headed,
     Part,
     chart,
     curve,
