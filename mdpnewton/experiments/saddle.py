@@ -66,10 +66,10 @@ class Config:
 
     problems: str = "load_unload"
     spreads: str = "0.001"
-    starts: int = 3
-    tuning: int = 2
+    starts: int = 2
+    tuning: int = 1
     rates: str = "0.1,0.3"
-    iterations: int = 40
+    iterations: int = 25
 
     def __post_init__(self) -> None:
         check_settings(self)
