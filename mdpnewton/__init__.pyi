@@ -10,6 +10,7 @@ from .evaluators import (
     CompatibleCritic,
     ControllerEvaluator,
     Critic,
+    EpisodeCrossing,
     FiniteEvaluator,
     LinearCritic,
     LinearGaussianEvaluator,
@@ -102,7 +103,17 @@ from .simulators import (
     Spaces,
     Trajectories,
 )
-from .solve import Block, ConjugateGradient, Dense, Diagonal, Solver, SolveReport, SteepestDescent
+from .solve import (
+    Block,
+    ConjugateGradient,
+    Cubic,
+    Dense,
+    Diagonal,
+    Solver,
+    SolveReport,
+    SteepestDescent,
+    TrustRegion,
+)
 from .steps import (
     Armijo,
     BestOfSet,
@@ -114,6 +125,8 @@ from .steps import (
     KLSchedule,
     KLStep,
     Line,
+    Region,
+    RegionStep,
     Step,
     StepRule,
     StrongWolfe,
@@ -202,6 +215,7 @@ __all__ = [
     "LinearGaussianEvaluator",
     "QuadraticEvaluator",
     "MonteCarlo",
+    "EpisodeCrossing",
     "RecurrentState",
     "Bandit",
     "Shaped",
@@ -244,6 +258,8 @@ __all__ = [
     "Diagonal",
     "ConjugateGradient",
     "SteepestDescent",
+    "TrustRegion",
+    "Cubic",
     # steps
     "StepRule",
     "Step",
@@ -260,6 +276,8 @@ __all__ = [
     "KLStep",
     "SurrogateBacktracking",
     "TrustedStep",
+    "RegionStep",
+    "Region",
     # the loop
     "Record",
     "SearchResult",

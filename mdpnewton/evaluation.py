@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import equinox as eqx
 import jax
@@ -12,6 +12,16 @@ from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.forms import FORMS, Form
 from mdpnewton.models.policy_chain import PolicyChain
+
+
+class Crossing(Protocol):
+    """How the score of a decision meets the gradient of what follows it: all that H12 needs."""
+
+    def cross_term(self, scores: np.ndarray) -> np.ndarray:
+        """H12, eq. (20), shape (m, m), from scores of shape (n, k, m)."""
+
+    def cross_weights(self, along: np.ndarray) -> np.ndarray:
+        """Weights of scores, (n, k), that sum to (H12 + H12')p; `along` is p'grad log pi."""
 
 
 class WeightedPairs(eqx.Module):
@@ -35,8 +45,9 @@ class WeightedPairs(eqx.Module):
             them are expectations. It allows exact shortcuts, never approximations.
         averaged: Whether an action stands for many, and log pi for its average over them. Forms
             with products of scores are then refused.
-        closed_loop: The Markov chain behind an exact finite evaluation, else None. H12 and the full
-            Hessian need it.
+        closed_loop: The Markov chain behind an exact finite evaluation, else None.
+        crossing: How sampled decisions meet what follows them, for H12 and the full Hessian; None
+            if it is unknown, or if `closed_loop` knows it exactly.
         stage: Number of the problem, for an evaluator that goes from easier problems to harder
             ones. Objectives of different stages are not compared.
     """
@@ -53,6 +64,7 @@ class WeightedPairs(eqx.Module):
     complete: bool = eqx.field(static=True, default=False)
     averaged: bool = eqx.field(static=True, default=False)
     closed_loop: PolicyChain | None = None
+    crossing: Crossing | None = None
     stage: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:

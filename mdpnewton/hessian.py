@@ -1,6 +1,7 @@
-"""H12 and the full Hessian of the objective, for exact finite evaluations.
+"""H12 and the full Hessian of the objective, for evaluations that know how decisions meet.
 
-H12 needs the gradient of V in every state, which no sampled evaluation has.
+H12 joins a decision with all that follow it: an exact evaluation of a finite MDP knows the gradient
+of V in every state, and whole episodes show what followed.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float, PyTree
 from scipy import sparse
 
 from mdpnewton.curvature import Curvature, curvature, gradient, scores
-from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.evaluation import Crossing, Evaluator, WeightedPairs
 from mdpnewton.models.policy_chain import PolicyChain
 from mdpnewton.policies import Policy
 from mdpnewton.threads import threads_for
@@ -34,8 +35,11 @@ def value_gradient(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarra
 
 
 def cross_term(policy: Policy, w: PyTree, pairs: WeightedPairs) -> np.ndarray:
-    """H12 = sum p_gamma grad log pi grad' Q, eq. (20), as a dense (n, n) matrix."""
-    return _closed_loop(pairs).cross_term(score_table(policy, w, pairs))
+    """H12 = sum p_gamma grad log pi grad' Q, eq. (20), as a dense (n, n) matrix.
+
+    From samples it is an unbiased estimate, see `EpisodeCrossing`.
+    """
+    return _crossing(pairs).cross_term(score_table(policy, w, pairs))
 
 
 def hessian_terms(policy: Policy, w: PyTree, pairs: WeightedPairs) -> dict[str, np.ndarray]:
@@ -74,8 +78,9 @@ SPARSE = 0.02  # share of scores that are not zero below which products skip the
 class PolicyHessian:
     """sign * (H12 + H12') + local: the Hessian of U, Theorem 4, where local is A1 + A2.
 
-    This is an operator like `Curvature`. A product costs two solves with the closed loop and two
-    passes over the scores; nothing of size n x n or S x S is formed.
+    This is an operator like `Curvature`. A product costs two solves with the closed loop, or from
+    samples two sums along the episodes, and two passes over the scores; nothing of size n x n or
+    S x S is formed.
     """
 
     pairs: WeightedPairs
@@ -94,8 +99,8 @@ class PolicyHessian:
         return replace(self, local=-self.local, sign=-self.sign)
 
     def mv(self, p: PyTree) -> PyTree:
-        """The exact product with p."""
-        loop, policy, w = _closed_loop(self.pairs), self.local.policy, self.w
+        """The product with p, exact or as the samples have it."""
+        loop, policy, w = _crossing(self.pairs), self.local.policy, self.w
         states, actions = self.pairs.states, self.pairs.actions
         along = np.asarray(_along(policy, w, states, actions, p))  # p' grad log pi(a|s)
         cotangent = jnp.asarray(loop.cross_weights(along))
@@ -167,18 +172,29 @@ class DifferencedHessian:
 
 
 def policy_hessian(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PolicyHessian:
-    """The Hessian of U at `w`, Theorem 4, as an operator."""
-    _closed_loop(pairs)
+    """The Hessian of U at `w`, Theorem 4, as an operator: exact, or an unbiased estimate."""
+    _crossing(pairs)
     return PolicyHessian(pairs, curvature(policy, w, pairs, "A1+A2"))
 
 
 def _closed_loop(pairs: WeightedPairs) -> PolicyChain:
     if pairs.closed_loop is None:
         raise ValueError(
-            "H12 and the full Hessian need grad V in every state, which only an exact evaluation "
-            "of a finite MDP has; use `FiniteEvaluator`, or a Gauss-Newton method."
+            "the gradient of V in every state and a table of all terms need an exact evaluation of "
+            "a finite MDP; use `FiniteEvaluator`, or from samples `policy_hessian`."
         )
     return pairs.closed_loop
+
+
+def _crossing(pairs: WeightedPairs) -> Crossing:
+    found = pairs.closed_loop or pairs.crossing
+    if found is None:
+        raise ValueError(
+            "H12 and the full Hessian need to know what follows a decision: an exact evaluation of "
+            "a finite MDP does (`FiniteEvaluator`), and whole episodes do (`MonteCarlo`); use one "
+            "of them, or a Gauss-Newton method."
+        )
+    return found
 
 
 def _gram(table: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -1,8 +1,7 @@
 """The loop: evaluate, direct, step, record."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -15,7 +14,8 @@ from mdpnewton.curvature import gradient
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.jobs.stopping import polite, stop_here
 from mdpnewton.methods import Direction, Method, direction, method_named
-from mdpnewton.methods.line import TOO_FAR, is_finite, line_along, move
+from mdpnewton.methods.line import is_finite, line_along
+from mdpnewton.methods.transaction import folded, transact
 from mdpnewton.models import SolveError
 from mdpnewton.plain import arrays_of, entries, fields_of, reals, rebuilt, sequence, with_arrays
 from mdpnewton.policies import Policy
@@ -90,7 +90,8 @@ class SearchResult:
                 f"iteration {when[-1]}, whose parameters are `w`; take shorter steps, or a rule "
                 f"that undoes them (`KeepIfBetter`)"
             )
-        if count := sum(one.report.negative_curvature for one in self.history):
+        reports = [one.report for one in self.history]
+        if count := sum(one.negative_curvature and np.isnan(one.region.radius) for one in reports):
             found.append(
                 f"{count} of {len(self.history)} linear systems were indefinite; for the second "
                 f"Gauss-Newton method use `Precondition('V2', fisher_damping=TightOffset())`"
@@ -131,7 +132,8 @@ def search(
         policy: The policy.
         w: Parameters to start from, any PyTree of floats.
         method: A name in `METHODS`, or a `Method`.
-        step: Rule for how far to go; `Constant(1.0)` if not given.
+        step: Rule for how far to go; if not given that of the method, `RegionStep()` for those with
+            a region and `Constant(1.0)` for the others.
         key: Random key for sampled evaluators; exact ones need none.
         iterations: Maximum number of iterations, counted from 0 and thus including those before
             `first`.
@@ -157,7 +159,8 @@ def search(
         not finite is rejected, and so is one to a point where a linear solve fails. If no direction
         can be found because a solve fails, the search ends with the status "failed".
     """
-    method, step = method_named(method), Constant() if step is None else step
+    method = method_named(method)
+    step = (method.usual_step or Constant()) if step is None else step
     instance("search", "evaluator", evaluator, Evaluator, "subclass `mdpnewton.Evaluator`")
     instance("search", "step", step, StepRule, "pass a rule, as `Constant(0.5)`")
     whole("search", "iterations", iterations)
@@ -178,10 +181,10 @@ def search(
         history, trace, (best, since_best, before) = _resumed(resume, w)
         top = _best_of(trace, history, best, keep_trace)
         w, first, previous = trace[-1], history[-1].iteration + 1, history[-1].step
-        made = _fold(key, first) if previous.accepted else _fold(_fold(key, first), 1)
+        made = folded(key, first) if previous.accepted else folded(folded(key, first), 1)
         evaluation = evaluator.again(made, policy, w)
     if evaluation is None:
-        evaluation = evaluator.evaluate(_fold(key, first), policy, w)
+        evaluation = evaluator.evaluate(folded(key, first), policy, w)
     if not np.isfinite(evaluation.objective):
         raise ValueError(
             f"`search` starts at parameters whose objective is {evaluation.objective}; choose "
@@ -199,18 +202,24 @@ def search(
     try:
         for iteration in range(first, iterations):
             stop_here()
-            here = _fold(key, iteration)
-            ahead = direction(method, policy, w, evaluation, evaluator=evaluator, key=here)
+            here = folded(key, iteration)
+            ahead = direction(
+                *(method, policy, w, evaluation),
+                evaluator=evaluator,
+                key=here,
+                radius=step.region(previous),
+            )
             norm = length(ahead.gradient)
-            if _converged(norm, gradient_tolerance, evaluation):
+            stays = not _escapes(ahead, gradient_tolerance)
+            if stays and _converged(norm, gradient_tolerance, evaluation):
                 status = "converged"
                 break
             line = line_along(evaluator, policy, w, evaluation, ahead, here)
             line.previous, line.risen = previous, evaluation.objective - before
             decided = step.choose(line, iteration)
-            next_key = _fold(key, iteration + 1)
-            decided, moved, next_evaluation = _transact(
-                evaluator, policy, w, evaluation, ahead, step, decided, next_key
+            next_key = folded(key, iteration + 1)
+            decided, moved, next_evaluation = transact(
+                evaluator, policy, w, evaluation, ahead, step, line, decided, next_key
             )
             record = Record(iteration, evaluation.objective, norm, decided, ahead.report)
             since_best = 0 if _above(evaluation.objective, best) else since_best + 1
@@ -271,41 +280,14 @@ def _best_of(
     return (best, found[0]) if found else (-np.inf, trace[-1])
 
 
-def _transact(
-    evaluator: Evaluator,
-    policy: Policy,
-    w: PyTree,
-    evaluation: Evaluation,
-    ahead: Direction,
-    rule: StepRule,
-    decided: Step,
-    key: Any,
-) -> tuple[Step, PyTree, Evaluation]:
-    """The new parameters and their evaluation, or exactly the old ones."""
-    reason, arrived = decided.reason, None
-    if decided.accepted:
-        moved = move(w, decided.size, ahead.value)
-        if is_finite(moved):
-            with suppress(*TOO_FAR):
-                arrived = evaluator.evaluate(key, policy, moved)
-            if arrived is None or not np.isfinite(arrived.objective):
-                reason = "the objective is not finite there"
-            elif arrived.stage == evaluation.stage and not rule.keeps(evaluation, arrived):
-                reason = "the objective fell"
-            else:
-                return decided, moved, arrived
-        else:
-            reason = "the parameters would not be finite"
-    # Evaluate the old point again, with what was sampled on the way if the evaluator can use it.
-    if arrived is not None:
-        evaluation = evaluator.revisit(_fold(key, 1), policy, w, evaluation)
-    elif key is not None:
-        evaluation = evaluator.evaluate(_fold(key, 1), policy, w)
-    return replace(decided, accepted=False, reason=reason), w, evaluation
+def _escapes(ahead: Direction, tolerance: float) -> bool:
+    """Whether a model with negative curvature promises more than a small gradient could.
 
-
-def _fold(key: Any, iteration: int) -> Any:
-    return None if key is None else jax.random.fold_in(key, iteration)
+    At a saddle the gradient is zero, and a method with a region knows the way out.
+    """
+    found = ahead.report
+    promised = found.region.gain > tolerance * length(ahead.value)
+    return bool(found.negative_curvature and promised)
 
 
 def _converged(norm: float, tolerance: float, evaluation: Evaluation) -> bool:

@@ -1,7 +1,7 @@
 """Converts PyTrees to plain data and back, for `state` and `restored`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_origin, get_type_hints
 
 import equinox as eqx
@@ -74,9 +74,11 @@ def rebuilt(call: str, kind: type[Any], data: Any) -> Any:
     Args:
         call: Name of the call, for the error.
         kind: A dataclass whose fields are plain, tuples of plain values, or dataclasses.
-        data: Its fields by their names.
+        data: Its fields by their names; a field that is missing has its default.
     """
     hints, known = get_type_hints(kind), [field.name for field in fields(kind)]
+    if isinstance(data, Mapping) and kind.__dataclass_fields__.keys() > data.keys():
+        data = {**_defaults(kind), **data}  # it may be older than a field
     parts = dict(zip(known, entries(call, data, *known), strict=True))
     for name, hint in hints.items():
         if isinstance(hint, type) and is_dataclass(hint):
@@ -84,6 +86,12 @@ def rebuilt(call: str, kind: type[Any], data: Any) -> Any:
         elif get_origin(hint) is tuple:
             parts[name] = tuple(parts[name])
     return kind(**parts)
+
+
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    """The fields that have a default value, by their names."""
+    known = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    return {name: _listed(default) for name, default in known.items()}
 
 
 def sequence(call: str, name: str, value: Any) -> Sequence[Any]:

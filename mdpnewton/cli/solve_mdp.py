@@ -149,6 +149,7 @@ def _table(results: dict[str, Any], choices: list[tuple[str, str, float]]) -> An
     from rich.markup import escape
 
     from mdpnewton.report.tables import new_table
+    from mdpnewton.report.training import certificate
 
     table = new_table(f"{results['problem']}, {results['criterion']} reward", "", "value")
     table.add_row("value", f"{results['value']:.8g}")
@@ -156,6 +157,8 @@ def _table(results: dict[str, Any], choices: list[tuple[str, str, float]]) -> An
     table.add_row("gap", f"{results['gap']:.2g}")
     table.add_row("iterations", f"{results['iterations']}")
     table.add_row("method", results["method"].replace("_", " "))
+    for name, said in certificate(results["history"]):
+        table.add_row(name, said)
     for state, action, probability in choices:
         table.add_row(escape(f"state {state}"), escape(f"{action} ({probability:.3f})"))
     more = len(results["choices"]) + results["more_states"] - len(choices)

@@ -5,6 +5,7 @@ from mdpnewton.evaluators.bandit import Bandit
 from mdpnewton.evaluators.compatible import CompatibleCritic
 from mdpnewton.evaluators.controller import ControllerEvaluator, random_starts
 from mdpnewton.evaluators.critics import Critic, LinearCritic, NetworkCritic
+from mdpnewton.evaluators.crossing import EpisodeCrossing
 from mdpnewton.evaluators.episodic import MonteCarlo
 from mdpnewton.evaluators.finite import FiniteEvaluator
 from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
@@ -20,6 +21,7 @@ __all__ = [
     "CompatibleCritic",
     "ControllerEvaluator",
     "Critic",
+    "EpisodeCrossing",
     "FiniteEvaluator",
     "LinearCritic",
     "LinearGaussianEvaluator",

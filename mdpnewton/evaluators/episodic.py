@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from mdpnewton.checks import choice, instance, number, refuse
 from mdpnewton.evaluation import Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import following
+from mdpnewton.evaluators.crossing import EpisodeCrossing, weighted_fit
 from mdpnewton.evaluators.memory import (
     Memory,
     estimated_return,
@@ -46,6 +47,9 @@ class MonteCarlo(Evaluator):
     otherwise the mean of the time step replaces V. Batches of earlier policies are reweighted by
     per-decision products of importance ratios (Precup et al. 2000). This is unbiased, but it suits
     only short horizons or policies that are close.
+
+    The full Hessian is estimated too, H12 included, see `EpisodeCrossing`: `policy_hessian` gives
+    its products and Newton's methods work, for every policy.
 
     Attributes:
         discount: Discount factor gamma.
@@ -88,16 +92,29 @@ class MonteCarlo(Evaluator):
         ratios = importance_ratios(policy, w, data)
         found = _weights(data, ratios, slope, self.features, self.discount, self.baseline)
         share = found.reach / max(data.episodes, 1)
+        advantage = share * (found.value - found.state_value)
+        discounts = data.discounts(self.discount)
+        crossing = EpisodeCrossing(
+            data=data,
+            weights=advantage,
+            ratios=jnp.where(
+                discounts > 0, found.reach / jnp.where(discounts > 0, discounts, 1), 0
+            ),
+            reach=found.reach,
+            discounts=discounts,
+            features=found.features,
+        )
         return WeightedPairs(
             states=data.observations,
             actions=data.listed_actions,
             occupancy=share[:, None],
             value=(share * found.value)[:, None],
-            advantage=(share * (found.value - found.state_value))[:, None],
+            advantage=advantage[:, None],
             objective=mean,
             objective_error=error,
             ascent=(share * (found.value - found.baseline))[:, None],
             state_value=found.state_value,
+            crossing=crossing,
         )
 
     def objective(self, key: PRNGKeyArray, policy: Any, w: PyTree) -> float:
@@ -121,6 +138,7 @@ class _Weights(NamedTuple):
     value: Float[Array, " n"]
     state_value: Float[Array, " n"]
     baseline: Float[Array, " n"]
+    features: Float[Array, "n f"] | None
 
 
 @eqx.filter_jit
@@ -148,11 +166,12 @@ def _weights(
     row = jnp.arange(n)
     by_time = of_others(valid, data.times, row)
     if features is None:
-        state_value = by_time
+        state_value, phi = by_time, None
     else:
         phi = jax.vmap(features)(data.observations)
         # Returns late in an episode are cut short; the discount in `reach` gives them less weight.
-        halves = [_fit(phi, value, jnp.where(episode % 2 == half, reach, 0.0)) for half in (0, 1)]
+        rows = [jnp.where(episode % 2 == half, reach, 0.0) for half in (0, 1)]
+        halves = [weighted_fit(phi, value, weights) for weights in rows]
         state_value = jnp.where(episode % 2 == 0, phi @ halves[1], phi @ halves[0])
     if baseline == "none":
         taken = jnp.zeros(n)
@@ -165,16 +184,7 @@ def _weights(
     else:
         assert slope is not None
         taken = of_others(valid * slope, data.times, row)
-    return _Weights(reach, value, state_value, taken)
-
-
-def _fit(phi: Array, target: Array, weights: Array) -> Array:
-    """Weighted least squares, with a tiny ridge for features that never occur."""
-    matrix = phi.T @ (weights[:, None] * phi)
-    ridge = 1e-9 * jnp.maximum(jnp.trace(matrix) / matrix.shape[0], 1e-12)
-    matrix = matrix + ridge * jnp.eye(matrix.shape[0])
-    theta: Array = jnp.linalg.solve(matrix, phi.T @ (weights * target))
-    return theta
+    return _Weights(reach, value, state_value, taken, phi)
 
 
 @eqx.filter_jit

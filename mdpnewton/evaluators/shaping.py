@@ -113,14 +113,15 @@ def with_utilities(pairs: WeightedPairs, utilities: np.ndarray) -> WeightedPairs
     # Utilities that are all zero say nothing: every pair is then as good as any other.
     value = value * occupancy.sum() / total if total > 0 else occupancy
     found: WeightedPairs = eqx.tree_at(
-        lambda p: (p.value, p.advantage, p.ascent, p.state_value),
+        lambda p: (p.value, p.advantage, p.ascent, p.state_value, p.crossing),
         pairs,
         (
             jnp.asarray(value),
             jnp.asarray(value - occupancy),
             None,
             jnp.ones(occupancy.shape[0]),
+            None,
         ),
-        is_leaf=lambda leaf: leaf is None,
+        is_leaf=lambda leaf: leaf is None or leaf is pairs.crossing,
     )
     return found

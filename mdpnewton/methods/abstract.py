@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from mdpnewton.evaluation import Evaluation, Evaluator, WeightedPairs
 from mdpnewton.policies import Policy
 from mdpnewton.solve import SolveReport
+from mdpnewton.steps import StepRule
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,10 @@ class Direction:
 
 @dataclass(frozen=True)
 class Situation:
-    """All that a method may look at: where we are and what the evaluator said."""
+    """All that a method may look at: where we are and what the evaluator said.
+
+    `radius` is that of the step rule, for methods whose step a region limits.
+    """
 
     policy: Policy
     w: PyTree
@@ -37,6 +41,7 @@ class Situation:
     gradient: PyTree
     evaluator: Evaluator | None
     key: Any
+    radius: float | None = None
 
     @property
     def pairs(self) -> WeightedPairs:
@@ -51,6 +56,11 @@ class Situation:
 
 class Method(eqx.Module):
     """A rule for a search direction."""
+
+    @property
+    def usual_step(self) -> StepRule | None:
+        """The step rule that the method is made for, if there is one."""
+        return None
 
     @abstractmethod
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:

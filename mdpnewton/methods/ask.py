@@ -33,6 +33,7 @@ def direction(
     *,
     evaluator: Evaluator | None = None,
     key: Any = None,
+    radius: float | None = None,
 ) -> Direction:
     """The search direction of a method at `w`.
 
@@ -43,13 +44,14 @@ def direction(
         evaluation: What an evaluator returned at `w`.
         evaluator: Only for "hessian_free_newton", which evaluates beside `w`.
         key: Handed to that evaluator.
+        radius: Region of the step, for methods that have one; their own if it is not given.
 
     Returns:
         The direction, the gradient and a report. A failed solve or a descent direction is
         reported there, not raised.
     """
     chosen = method_named(method)
-    at = Situation(policy, w, evaluation, gradient(policy, w, evaluation), evaluator, key)
+    at = Situation(policy, w, evaluation, gradient(policy, w, evaluation), evaluator, key, radius)
     if not np.isfinite(on_host(at.gradient)).all():
         nothing = jax.tree.map(jnp.zeros_like, w)
         return Direction(nothing, at.gradient, SolveReport("none", "not finite", float("nan"), 0))

@@ -70,6 +70,7 @@ def line_along(
         divergence_at=divergence_at,
         surrogate_at=surrogate_at,
         fisher_form=quadratic,
+        region=ahead.report.region,
     )
 
 

@@ -13,7 +13,8 @@ from mdpnewton.evaluation import WeightedPairs
 from mdpnewton.forms import FORMS, Form, form_named
 from mdpnewton.hessian import DifferencedHessian, policy_hessian
 from mdpnewton.methods.abstract import Method, Situation
-from mdpnewton.solve import Dense, Operator, Solver, SolveReport
+from mdpnewton.solve import Dense, Operator, RegionSolver, Solver, SolveReport
+from mdpnewton.steps import RegionStep, StepRule
 
 
 class TightOffset(eqx.Module):
@@ -51,8 +52,8 @@ class Precondition(Method):
     The form says which sign makes d ascend, see `Form.positive`; for the Hessian it is minus.
 
     Attributes:
-        curvature: A name in `FORMS`, or a `Form`; "hessian" for the exact Hessian of a finite MDP;
-            "differenced_hessian" for Appendix B.3's differences of gradients, eq. (61).
+        curvature: A name in `FORMS`, or a `Form`; "hessian" for the full Hessian, exact or from
+            episodes; "differenced_hessian" for Appendix B.3's differences of gradients, eq. (61).
         solver: Solves $M d = \nabla U$, eq. (55).
         fisher_damping: $\lambda$, the multiple of the Fisher matrix that is added: any finite
             number, or `TightOffset()`. For C = H2 it does what adding $\lambda(1-\gamma)$ to every
@@ -73,9 +74,14 @@ class Precondition(Method):
         if self.curvature == "differenced_hessian" and self.fisher_damping:
             refuse(call, "fisher_damping", "must be 0 for 'differenced_hessian'; use 'hessian'")
 
+    @property
+    def usual_step(self) -> StepRule | None:
+        """`RegionStep` if the solver has a region."""
+        return RegionStep(self.solver.radius) if isinstance(self.solver, RegionSolver) else None
+
     def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
         """See `Method`."""
-        value, report = self.solver.solve(self.operator(at), at.gradient)
+        value, report = self.solver.within(at.radius).solve(self.operator(at), at.gradient)
         return value, replace(report, fisher_damping=self.damping(at))
 
     def damping(self, at: Situation) -> float:

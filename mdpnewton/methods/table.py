@@ -25,7 +25,7 @@ from mdpnewton.methods.rows import (
     natural_rows,
     steepest_rows,
 )
-from mdpnewton.solve import Block, ConjugateGradient, Dense, Diagonal, Solver
+from mdpnewton.solve import Block, ConjugateGradient, Cubic, Dense, Diagonal, Solver, TrustRegion
 
 
 def _always(method: Any) -> Callable[[Settings], Any]:
@@ -69,6 +69,17 @@ def _guarded(method: Method) -> Factory:
 def _preconditioned(curvature: str, solver: Solver) -> Factory:
     return _always(Precondition(curvature, solver))
 
+
+# Matrices that may be indefinite, and the two regions that make steps of them all the same.
+INDEFINITE = (
+    ("newton", "Newton", "hessian"),
+    ("first_gauss_newton", "first Gauss-Newton", "A1+A2"),
+    ("second_gauss_newton", "second Gauss-Newton", "H2"),
+)
+REGIONS: tuple[tuple[str, Solver, tuple[str, str, str]], ...] = (
+    ("trust_region", TrustRegion(), ("crimson", "indianred", "steelblue")),
+    ("cubic", Cubic(), ("darkviolet", "orchid", "cadetblue")),
+)
 
 # In training, "generalized" equals V2 and "generalized_fisher" the Fisher matrix for policies that
 # are linear in features, and they are faster; for black boxes the latter is exact, because a policy
@@ -214,6 +225,16 @@ TABLE: dict[str, Row] = {
             "Newton, Hessian-free",
             "mediumvioletred",
             exact=_preconditioned("differenced_hessian", ConjugateGradient()),
+        ),
+        *(
+            Row(
+                f"{region}_{name}",
+                f"{label}, {region.replace('_', ' ')}",
+                color,
+                exact=_preconditioned(form, solver),
+            )
+            for region, solver, colors in REGIONS
+            for (name, label, form), color in zip(INDEFINITE, colors, strict=True)
         ),
         Row(
             "random",

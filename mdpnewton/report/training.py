@@ -43,7 +43,37 @@ def record_metrics(record: Any) -> dict[str, Any]:
         "fisher_damping": record.report.fisher_damping,
         "ridge": record.report.ridge,
     }
+    at = record.report.region
+    if np.isfinite(at.radius):  # the certificate of a step that a region limits
+        numbers |= {
+            "radius": at.radius,
+            "gain": at.gain,
+            "multiplier": at.multiplier,
+            "boundary": at.boundary,
+            "ratio": record.step.ratio,
+        }
     return _finite(numbers)
+
+
+def certificate(history: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What the last step within a region is known to be, in rows of a table; none without one.
+
+    Args:
+        history: Iterations as `record_metrics` gives them.
+    """
+    known = [one for one in history if one.get("radius") is not None]
+    if not known:
+        return []
+    last, undone = known[-1], sum(not one["accepted"] for one in known)
+    where = "limited by it" if last["boundary"] else "inside"
+    return [
+        ("steps undone", f"{undone} of {len(known)}"),
+        ("last region", f"{last['radius']:.3g}, the step is {where}"),
+        ("its residual", f"{last['residual']:.1e}"),
+        ("smallest curvature met", f"{last['smallest_curvature']:.3g}"),
+        ("multiplier", f"{last['multiplier']:.3g}"),
+        ("gain of the model", f"{last['gain']:.3g}"),
+    ]
 
 
 def tetris_metrics(one: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from mdpnewton.checks import number
+from mdpnewton.steps.abstract import NOWHERE, Region
 
 
 class Operator(Protocol):
@@ -54,6 +55,7 @@ class SolveReport:
         ridge: Multiple of the identity that was added to A, as requested.
         fisher_damping: Multiple of the Fisher matrix that was added to A, as requested.
         residuals: Relative residuals of an iterative solver, at the start and after each iteration.
+        region: Certificate of a step that a region limits, see `TrustRegion` and `Cubic`.
     """
 
     solver: str
@@ -67,6 +69,7 @@ class SolveReport:
     ridge: float = 0.0
     fisher_damping: float = 0.0
     residuals: tuple[float, ...] = ()
+    region: Region = NOWHERE
 
 
 class Solver(eqx.Module):
@@ -76,6 +79,10 @@ class Solver(eqx.Module):
 
     def __check_init__(self) -> None:
         number(type(self).__name__, "ridge", self.ridge, least=0)
+
+    def within(self, radius: float | None) -> "Solver":
+        """This solver for a region of that radius; only those with a region know the difference."""
+        return self
 
     @abstractmethod
     def solve(self, A: Operator, b: PyTree) -> tuple[PyTree, SolveReport]:

@@ -1,7 +1,8 @@
 """How far to go along a direction: rules that look at a line and never move the parameters."""
 
-from mdpnewton.steps.abstract import Line, Step, StepRule
+from mdpnewton.steps.abstract import Line, Region, Step, StepRule
 from mdpnewton.steps.line_searches import Armijo, Bracketing, StrongWolfe
+from mdpnewton.steps.region import RegionStep
 from mdpnewton.steps.rules import BestOfSet, Constant, Decay, KeepIfBetter
 from mdpnewton.steps.shortening import KeepUnlessLost, KLSchedule, TrustedStep
 from mdpnewton.steps.trust_region import KLStep, SurrogateBacktracking
@@ -17,6 +18,8 @@ __all__ = [
     "KeepIfBetter",
     "KeepUnlessLost",
     "Line",
+    "Region",
+    "RegionStep",
     "Step",
     "StepRule",
     "StrongWolfe",

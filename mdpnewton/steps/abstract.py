@@ -7,7 +7,7 @@ parameters itself: a step that is not accepted leaves exactly the old ones.
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import equinox as eqx
 
@@ -26,6 +26,8 @@ class Step:
         divergence: Mean KL divergence of the step, if the rule measured it.
         share: Share of the usual length that the step has, if the rule shortened it because the
             previous step was undone.
+        radius: Radius of the region that the next step should have, if the rule sets one.
+        ratio: Rise of U by the gain that the region's model promised, if the rule compared them.
     """
 
     size: float
@@ -34,11 +36,37 @@ class Step:
     evaluations: int = 0
     divergence: float = float("nan")
     share: float = 1.0
+    radius: float = math.nan
+    ratio: float = math.nan
 
     @property
     def undone(self) -> bool:
         """Whether the step led somewhere and the search came back."""
         return self.size > 0 and not self.accepted
+
+
+@dataclass(frozen=True)
+class Region:
+    """Certificate of a step that maximises a quadratic model of U within a region.
+
+    The model is b's - s'As / 2, for a cubic term less |s|^3 / (6 radius). The step s is its global
+    maximum if (A + multiplier I) s = b, which the residual of the report says, and if the smallest
+    curvature of A, which the report has too, is not below minus the multiplier.
+
+    Attributes:
+        radius: Largest length of a step; for a cubic term one over its weight.
+        gain: What the model promises, cubic term included.
+        multiplier: Multiple of the identity that the region adds to A.
+        boundary: Whether the region limited the step; a cubic term always does.
+    """
+
+    radius: float = math.nan
+    gain: float = math.nan
+    multiplier: float = math.nan
+    boundary: bool = False
+
+
+NOWHERE = Region()  # of a step that no region limits
 
 
 @dataclass
@@ -61,6 +89,7 @@ class Line:
             d'Fd size^2 / 2. Otherwise None.
         previous: The step before this one, as it ended; None at the first.
         risen: Rise of U since the line before this one.
+        region: Certificate of the direction, if a region limited it.
     """
 
     start: float
@@ -73,6 +102,7 @@ class Line:
     fisher_form: Callable[[], float] | None = None
     previous: Step | None = None
     risen: float = math.nan
+    region: Region = NOWHERE
     evaluations: int = 0
     _known: dict[float, float] = field(default_factory=dict)
 
@@ -94,6 +124,25 @@ class StepRule(eqx.Module):
     def choose(self, line: Line, iteration: int) -> Step:
         """Choose the step for this line, in iteration 0, 1, ..."""
 
+    def region(self, previous: Step | None) -> float | None:
+        """Region for the next step, for methods that have one; None leaves it to the method."""
+        return None
+
     def keeps(self, before: Evaluation, after: Evaluation) -> bool:
         """Whether to stay at the new point, now that it has been evaluated."""
         return True
+
+    def settled(self, step: Step, line: Line, before: Evaluation, after: Evaluation | None) -> Step:
+        """The step as it stands, or undone, now that the new point has been evaluated.
+
+        Args:
+            step: What `choose` decided.
+            line: The line that it was chosen for.
+            before: Evaluation of the old point.
+            after: Evaluation of the new point; None where it is not finite.
+        """
+        if after is None:
+            return replace(step, accepted=False, reason="the objective is not finite there")
+        if self.keeps(before, after):
+            return step
+        return replace(step, accepted=False, reason="the objective fell")

@@ -66,7 +66,7 @@ def one_by_one(
             clock.append(process_time() - began)
 
         w = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
-        rule = Armijo(initial="twice")
+        rule = made.usual_step or Armijo(initial="twice")
         found = search(evaluator, policy, w, made, rule, iterations=iterations, callback=after)
         way = found.objectives
         curves.append(way + way[-1:] * (iterations + 1 - len(way)))

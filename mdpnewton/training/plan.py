@@ -33,7 +33,7 @@ def plan_policy(
     progress: Callable[[int, int, float], object] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> SearchResult:
-    """Search for a policy with steps that are as long as they rise.
+    """Search for a policy with steps that are as long as they rise, or as their region allows.
 
     Whatever preconditions with H2 does so with the tight offset, so that neither costs nor
     differential values matter, and for a table by blocks, which are all that its H2 has.
@@ -64,13 +64,13 @@ def plan_policy(
         states[:] = [state]
         kept.keep(lambda: {"search": state(), "status": "", "failure": ""})
 
-    ended = before["status"]
+    ended, chosen = before["status"], suited(method_for(method, "exact"), policy)
     found = search(
         FiniteEvaluator(mdp),
         policy,
         w,
-        suited(method_for(method, "exact"), policy),
-        Bracketing(),
+        chosen,
+        chosen.usual_step or Bracketing(),
         iterations=len(before["search"]["history"]) if ended else iterations,
         callback=called,
         checkpoint=keep,
