@@ -51,7 +51,7 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, capsys, 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_pictures_of_a_page_exist(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:[#\s][^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import browser
 import pytest
+import ties
 
 import mdpnewton as mn
 
@@ -78,7 +79,7 @@ def test_the_overview_has_only_numbers_of_the_experiments_pages():
     for section in sections:
         page = (DOCS / re.search(r"\]\((experiments/.*?\.md)\)", section)[1]).read_text()
         for label in ("Here", "Its number"):
-            line = re.search(rf"\*\*{label}\*\*: (.*)", section)[1]
+            line = ties.LINK.sub(r"\1", re.search(rf"\*\*{label}\*\*: (.*)", section)[1])
             for number in re.findall(r"(?<!\w)\d[\d.,]*(?:e-?\d+)?(?<![.,])", line):
                 assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", page), (number, line)
 

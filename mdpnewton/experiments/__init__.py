@@ -148,6 +148,12 @@ EXPERIMENTS = {
         takes=Takes("10 s", "1 min", "15 min"),
         axes=("features", ""),
     ),
+    "saddle": Experiment(
+        "saddle",
+        "beyond the paper: out of a saddle by Newton's steps within a region",
+        takes=Takes("30 s", "25 min", "12 h"),
+        axes=("iteration", "share of the best value"),
+    ),
     "offset": Experiment(
         "offset",
         "what a constant added to all rewards does to the step",

@@ -28,7 +28,8 @@ from mdpnewton.experiments.learning_curves import (
     trained_summaries,
 )
 from mdpnewton.experiments.runs import Runs
-from mdpnewton.experiments.settings import check_settings
+from mdpnewton.experiments.settings import check_settings, listed
+from mdpnewton.experiments.tuning import Tuning, best_size
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import Record, search
 from mdpnewton.methods import Compatible, Method, Precondition, RandomDirection, Steepest
@@ -59,11 +60,13 @@ class Row:
         method: The method that gives the direction.
         size: The constant A of the step size A / (1 + t / 100). It was tuned; see `Config`.
         value_weight: How H2 is weighted: by the critic or by Monte Carlo returns.
+        tuned: Whether tuning runs may choose another size.
     """
 
     method: Method
     size: float
     value_weight: ValueWeight = "critic"
+    tuned: bool = True
 
 
 LITERAL = {
@@ -74,10 +77,16 @@ LITERAL = {
     "second_gauss_newton": Row(Precondition("H2", SOLVER), 16.0),
     "random": Row(RandomDirection(), 1024.0),
     "monte_carlo_second_gauss_newton": Row(Precondition("H2", SOLVER), 64.0, "monte_carlo"),
+    # The paper's "good performance could be obtained without step-size tuning"
+    "first_gauss_newton_at_1": Row(Precondition("A1", SOLVER), 1.0, tuned=False),
+    "second_gauss_newton_at_1": Row(Precondition("H2", SOLVER), 1.0, tuned=False),
 }
+TUNED = [name for name, row in LITERAL.items() if row.tuned]
 VARIANTS: Looks = {
     **PRESET,
     "monte_carlo_second_gauss_newton": Look("second Gauss-Newton, Monte Carlo", "navy"),
+    "first_gauss_newton_at_1": Look("first Gauss-Newton, A = 1", "lightcoral"),
+    "second_gauss_newton_at_1": Look("second Gauss-Newton, A = 1", "lightskyblue"),
 }
 # Rows of the practical part, each with its method of `train`, which differ in nothing else.
 PREFIX = "practical_"
@@ -107,7 +116,9 @@ class Config:
         tuning_runs: Number of tuning runs per step size A of the paper's grid. They come before
             all other runs and have their own seeds; the best A is then used. With 0, the sizes in
             `LITERAL` are used.
-        practical_runs: Number of runs per practical method.
+        methods: Names of the literal methods, separated by commas.
+        size: The constant A of all literal methods; with 0, each has its own.
+        practical_runs: Number of runs per practical method; with 0, there is no practical part.
         practical_methods: Number of practical methods to run, in the order of `PRACTICAL`.
         transitions: Number of transitions per practical run.
     """
@@ -116,47 +127,55 @@ class Config:
     iterations: int = 5
     every: int = 5
     tuning_runs: int = 0
+    methods: str = ",".join(TUNED)
+    size: float = 0.0
     practical_runs: int = 1
     practical_methods: int = 2
     transitions: int = 1600
 
     def __post_init__(self) -> None:
-        check_settings(self, tuning_runs=0)
+        check_settings(self, tuning_runs=0, size=0, practical_runs=0)
 
 
 SCALES = {
     "quick": Config(),
-    "laptop": Config(30, 200, 10, 0, 20, 6, 25_000),
-    "paper": Config(50, 200, 10, 20, 100, 6, 25_000),
+    "laptop": Config(30, 200, 10, 0, practical_runs=20, practical_methods=6, transitions=25_000),
+    "paper": Config(50, 200, 10, 20, ",".join(LITERAL), 0.0, 100, 6, 25_000),
 }
 
 
 def work(config: Config, seed: int) -> Work:
     """Discounted returns over H = 100 of all methods, against transitions."""
-    sizes = {name: row.size for name, row in LITERAL.items()}
-    if config.tuning_runs:
-        tuning = [
-            Runs(tuning_run, config, seed, [*LITERAL], config.tuning_runs, f"size-{place}-", size)
-            for place, size in enumerate({"size": size} for size in GRID)
-        ]
-        ends = yield [job for runs in tuning for job in runs.jobs]
-        for name in LITERAL:
-            means = [np.mean(runs.of(ends)[name]) for runs in tuning]
-            sizes[name] = GRID[int(np.argmax(means))]
-    literal = Runs(literal_run, config, seed, [*LITERAL], config.runs, more={"sizes": sizes})
+    chosen = listed("methods", config.methods, LITERAL)
+    sizes = {name: config.size or LITERAL[name].size for name in chosen}
+    tuned: dict[str, Any] = {}
+    if config.tuning_runs and not config.size:
+        grids = {name: GRID for name in chosen if LITERAL[name].tuned}
+        tuning = Tuning(tuning_run, config, seed, grids, config.tuning_runs)
+        tuned = tuning.of((yield tuning.jobs))
+        sizes |= {name: best_size(tried) for name, tried in tuned.items()}
+    rows = {
+        name: Runs(literal_run, config, seed, [name], config.runs, more={"size": sizes[name]})
+        for name in chosen
+    }
     names = list(PRACTICAL)[: config.practical_methods]
     practical = Runs(practical_run, config, seed, names, config.practical_runs)
-    found = yield [*literal.jobs, *practical.jobs]
+    jobs = [job for runs in rows.values() for job in runs.jobs]
+    jobs.sort(key=lambda job: int(job.arguments["number"]))  # all methods finish a run first
+    found = yield [*jobs, *practical.jobs]
     clock = range(0, config.iterations * _batch() + 1, config.every * _batch())
     methods = {}
-    for name, rows in literal.of(found).items():
+    for name, runs in rows.items():
+        curves = runs.of(found)[name]
         methods[name] = {
-            **summary(clock, rows),
-            "final_returns": [row[-1] for row in rows],
+            **summary(clock, curves),
+            "final_returns": [curve[-1] for curve in curves],
             "step_size": sizes[name],
         }
     tested = {name: [Tested(**one) for one in rows] for name, rows in practical.of(found).items()}
-    trained = trained_summaries(tested, config.transitions, SWUNG_UP)
+    trained = (
+        trained_summaries(tested, config.transitions, SWUNG_UP) if config.practical_runs else {}
+    )
     for row in trained.values():
         soon = [n is not None and n <= SOON for n in row["transitions_to_level"]]
         row["share_by_12000"] = float(np.mean(soon))
@@ -165,6 +184,7 @@ def work(config: Config, seed: int) -> Work:
         row["swung_up"] = float(np.mean(np.array(row["final_returns"]) >= SWUNG_UP))
     return {
         "methods": both,
+        "tuning": tuned,
         "differences": {
             **paired_differences({name: both[name]["final_returns"] for name in methods}),
             **paired_differences({name: both[name]["final_returns"] for name in trained}),
@@ -174,19 +194,20 @@ def work(config: Config, seed: int) -> Work:
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     """The literal part as in Figure 4a, and the practical part beside it."""
-    figure, axes = new_figure(1, 2, sharey=True)
     literal, practical = _parts(results)
-    draw_curves(axes[0], literal, unit=1000, variants=VARIANTS)
-    draw_curves(axes[1], practical, PREFIX, 1000, VARIANTS)
-    axes[0].set_title("the paper's actor-critic")
-    axes[1].set_title("practical preset, several directions")
-    for axis in axes:
+    figure, axes = new_figure(1, 2 if practical else 1, sharey=True, squeeze=False)
+    draw_curves(axes[0, 0], literal, unit=1000, variants=VARIANTS)
+    axes[0, 0].set_title("the paper's actor-critic")
+    if practical:
+        draw_curves(axes[0, 1], practical, PREFIX, 1000, VARIANTS)
+        axes[0, 1].set_title("practical preset, several directions")
+    for axis in axes.flat:
         axis.axhline(OPTIMUM, color="black", lw=0.8, ls=":", label="optimum")
         axis.set_xlabel("thousands of transitions")
         axis.set_xlim(left=0)
         axis.set_ylim(0, 60)
-    axes[0].set_ylabel("discounted return")
-    legend_below(figure, axes, 4)
+    axes[0, 0].set_ylabel("discounted return")
+    legend_below(figure, axes.flat, 4 if practical else 3)
     return {"cartpole": figure}
 
 
@@ -209,11 +230,11 @@ def table(results: dict[str, Any]) -> Table:
     literal, practical = _parts(results)
     differences = results["differences"]
     add_rows(shown, literal, differences, "random", more=more, variants=VARIANTS)
-    shown.add_section()
-    add_rows(shown, practical, differences, "practical", PREFIX, more, VARIANTS)
-    shown.caption = (
-        "Differences to the random direction (above) and to the practical preset (below)."
-    )
+    if practical:
+        shown.add_section()
+        add_rows(shown, practical, differences, "practical", PREFIX, more, VARIANTS)
+    below = " (above) and to the practical preset (below)" if practical else ""
+    shown.caption = f"Differences to the random direction{below}."
     return shown
 
 
@@ -223,10 +244,10 @@ def tuning_run(settings: dict[str, Any], seed: int, method: str, number: int, si
 
 
 def literal_run(
-    settings: dict[str, Any], seed: int, method: str, number: int, sizes: dict[str, float]
+    settings: dict[str, Any], seed: int, method: str, number: int, size: float
 ) -> list[float]:
     """The curve of one run of a literal method."""
-    return literal_curve(method, sizes[method], [seed, number], Config(**settings))
+    return literal_curve(method, size, [seed, number], Config(**settings))
 
 
 def practical_run(

@@ -26,6 +26,7 @@ from mdpnewton.experiments.learning_curves import (
 )
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
+from mdpnewton.experiments.tuning import Tuning, best_size, safe_size
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.policies import NoisyGain
@@ -42,6 +43,7 @@ LOW, HIGH = np.array([[0.0, -8.0]]), np.array([[60.0, 0.0]])  # the paper's box 
 LEVEL = 45.0  # a return that the better methods pass
 PREFIX = "baseline_"
 CHECK = "second_gauss_newton_at_1"
+CHOICES = {"best": best_size, "safe": safe_size}
 
 
 @dataclass(frozen=True)
@@ -52,23 +54,30 @@ class Row:
         method: Name of the method in `METHODS`.
         baseline: Baseline that is subtracted from the returns in the gradient.
         size: Size of every step; directions are not normalised. It was tuned; see `Config`.
+        grid: The sizes that tuning runs try; none for a method whose step is 1 by definition.
     """
 
     method: str
     baseline: Baseline
     size: float
+    grid: tuple[float, ...] = ()
+
+
+def doubled(least: float, number: int) -> tuple[float, ...]:
+    """Sizes, each of which is twice the one before."""
+    return tuple(least * 2.0**power for power in range(number))
 
 
 ROWS = {
-    "steepest": Row("steepest", "none", 0.05),
-    "natural": Row("natural", "none", 1.0),
+    "steepest": Row("steepest", "none", 0.05, doubled(0.0125, 6)),
+    "natural": Row("natural", "none", 1.0, doubled(0.25, 5)),
     "expectation_maximization": Row("expectation_maximization", "none", 1.0),
-    "second_gauss_newton": Row("second_gauss_newton", "none", 16.0),
+    "second_gauss_newton": Row("second_gauss_newton", "none", 16.0, doubled(4.0, 5)),
     CHECK: Row("second_gauss_newton", "none", 1.0),
-    "baseline_steepest": Row("steepest", "time", 0.4),
-    "baseline_natural": Row("natural", "time", 4.0),
+    "baseline_steepest": Row("steepest", "time", 0.4, doubled(0.1, 5)),
+    "baseline_natural": Row("natural", "time", 4.0, doubled(1.0, 5)),
     "baseline_expectation_maximization": Row("expectation_maximization", "time", 1.0),
-    "baseline_second_gauss_newton": Row("second_gauss_newton", "time", 64.0),
+    "baseline_second_gauss_newton": Row("second_gauss_newton", "time", 64.0, doubled(4.0, 6)),
 }
 
 
@@ -77,24 +86,30 @@ class Config:
     """Settings.
 
     The step sizes in `ROWS`, for directions that are not normalised, were tuned on seeds 0-9, that
-    is on runs 0-5 of seed 0, by the return after 100 iterations. The page of the experiment lists
-    what was tried.
+    is on runs 0-5 of seed 0, by the return after 100 iterations. With `tuning_runs`, those sizes
+    are replaced by what the tuning runs choose from the grids in `ROWS`.
 
     Attributes:
         runs: Number of runs per method.
         iterations: Number of iterations per run. An iteration plays 50 trajectories, which is 4,000
             transitions.
-        practical_runs: Number of runs of the practical preset.
+        practical_runs: Number of runs of the practical preset; with 0, it is left out.
         transitions: Number of transitions per run of the practical preset.
+        tuning_runs: Number of tuning runs per method and size. They come before all other runs and
+            have random numbers of their own. With 0, the sizes in `ROWS` are used.
+        choice: Which size the tuning runs choose: "best", or "safe", the best one that is not next
+            to where the method breaks down; see `safe_size`.
     """
 
     runs: int = 2
     iterations: int = 5
     practical_runs: int = 1
     transitions: int = 2000
+    tuning_runs: int = 0
+    choice: str = "safe"
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, practical_runs=0, tuning_runs=0, choice=CHOICES)
 
 
 SCALES = {
@@ -106,20 +121,34 @@ SCALES = {
 
 def work(config: Config, seed: int) -> Work:
     """Undiscounted returns over H = 80 of all methods, against transitions."""
-    runs = Runs(gain_run, config, seed, list(ROWS), config.runs)
+    sizes = {name: row.size for name, row in ROWS.items()}
+    tuned: dict[str, Any] = {}
+    if config.tuning_runs:
+        grids = {name: row.grid for name, row in ROWS.items() if row.grid}
+        tuning = Tuning(tuning_run, config, seed, grids, config.tuning_runs)
+        tuned = tuning.of((yield tuning.jobs))
+        sizes |= {name: CHOICES[config.choice](tried) for name, tried in tuned.items()}
+    runs = {
+        name: Runs(gain_run, config, seed, [name], config.runs, more={"size": size})
+        for name, size in sizes.items()
+    }
     practical = Runs(practical_run, config, seed, ["practical"], config.practical_runs)
-    found = yield [*runs.jobs, *practical.jobs]
-    curves = runs.of(found)
+    jobs = [job for one in runs.values() for job in one.jobs]
+    jobs.sort(key=lambda job: int(job.arguments["number"]))  # all methods finish a run first
+    found = yield [*jobs, *practical.jobs]
+    curves = {name: one.of(found)[name] for name, one in runs.items()}
     batch = EPISODES * Navigation().horizon
     clock = range(batch, (config.iterations + 1) * batch + 1, batch)
     methods: dict[str, Any] = {}
     for name, rows in curves.items():
-        methods[name] = {**summary(clock, rows), "step_size": ROWS[name].size}
+        methods[name] = {**summary(clock, rows), "step_size": sizes[name]}
     tested = {name: [Tested(**one) for one in rows] for name, rows in practical.of(found).items()}
-    methods.update(trained_summaries(tested, config.transitions, LEVEL))
+    if config.practical_runs:
+        methods.update(trained_summaries(tested, config.transitions, LEVEL))
     twins = np.array(curves["expectation_maximization"]) - np.array(curves[CHECK])
     return {
         "methods": methods,
+        "tuning": tuned,
         "differences": paired_differences({n: [row[-1] for row in r] for n, r in curves.items()}),
         "largest_gap_of_em_and_gauss_newton_at_1": float(np.abs(twins).max()),
     }
@@ -167,26 +196,49 @@ def table(results: dict[str, Any]) -> Table:
     shown.add_row("the same at step 1", shown_final(check), gap, *size(check))
     shown.add_section()
     add_rows(shown, with_baseline, differences, PREFIX + "natural", PREFIX, size)
-    shown.add_section()
-    add_rows(shown, practical, differences, "natural", more=size, variants=PRESET)
-    shown.caption = "Sections: without a baseline, with one for every time step, practical preset."
+    shown.caption = "Sections: without a baseline, with one for every time step"
+    if practical:
+        shown.add_section()
+        add_rows(shown, practical, differences, "natural", more=size, variants=PRESET)
+        shown.caption += ", practical preset"
+    shown.caption += "."
     return shown
 
 
-def gain_run(settings: dict[str, Any], seed: int, method: str, number: int) -> list[float]:
+def gain_run(
+    settings: dict[str, Any], seed: int, method: str, number: int, size: float
+) -> list[float]:
     """The mean return of the trajectories of every iteration, and of those after the last.
 
     The random numbers of a run are the same for all methods.
     """
-    row, rng = ROWS[method], np.random.default_rng([seed, number])
+    return gain_curve(ROWS[method], size, [seed, number], Config(**settings).iterations)
+
+
+def tuning_run(settings: dict[str, Any], seed: int, method: str, number: int, size: float) -> float:
+    """The last return of a run with a size of the grid, on random numbers of its own."""
+    entropy = [seed, number, 1]
+    return gain_curve(ROWS[method], size, entropy, Config(**settings).iterations)[-1]
+
+
+def gain_curve(row: Row, size: float, entropy: list[int], iterations: int) -> list[float]:
+    """The mean return of every iteration's trajectories, and of those after the last.
+
+    Args:
+        row: The method and its baseline.
+        size: Size of every step.
+        entropy: Random seed of the start and the keys.
+        iterations: Number of iterations.
+    """
+    rng = np.random.default_rng(entropy)
     found = search(
         MonteCarlo(Navigation(), 1.0, episodes=EPISODES, baseline=row.baseline),
         NoisyGain(1, 2, SIGMA),
         jnp.asarray(rng.uniform(LOW, HIGH)),
         row.method,
-        Constant(row.size),
+        Constant(size),
         key=jax.random.key(int(rng.integers(2**31))),
-        iterations=Config(**settings).iterations,
+        iterations=iterations,
         gradient_tolerance=-1.0,
         patience=None,
     ).or_interrupt()
@@ -208,4 +260,4 @@ def _parts(results: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dic
     methods = results["methods"]
     without = {name: methods[name] for name, row in ROWS.items() if row.baseline == "none"}
     with_baseline = {name: methods[name] for name, row in ROWS.items() if row.baseline == "time"}
-    return without, with_baseline, {"practical": methods["practical"]}
+    return without, with_baseline, {n: methods[n] for n in ("practical",) if n in methods}
