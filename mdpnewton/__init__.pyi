@@ -6,6 +6,7 @@ from .domains.tetris.policy import AfterstatePolicy
 from .evaluation import AccumulatedMatrices, Evaluation, Evaluator, WeightedPairs
 from .evaluators import (
     ActorCritic,
+    AveragedCurvature,
     Bandit,
     CompatibleCritic,
     ControllerEvaluator,
@@ -219,6 +220,7 @@ __all__ = [
     "RecurrentState",
     "Bandit",
     "Shaped",
+    "AveragedCurvature",
     "rank_utilities",
     "ActorCritic",
     "CompatibleCritic",

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.forms import FORMS, Form
@@ -114,9 +115,9 @@ class WeightedPairs(eqx.Module):
 
 
 class Matrix(eqx.Module):
-    """A symmetric matrix that is given by its entries, as an operator on vectors like `w`."""
+    """A symmetric matrix that is given by its entries, as an operator on PyTrees like `w`."""
 
-    w: Float[Array, " n"]
+    w: PyTree
     entries: Float[Array, "n n"]
 
     def __add__(self, other: "Matrix") -> "Matrix":
@@ -130,22 +131,24 @@ class Matrix(eqx.Module):
     def __neg__(self) -> "Matrix":
         return self * -1.0
 
-    def mv(self, p: Float[Array, " n"]) -> Float[Array, " n"]:
+    def mv(self, p: PyTree) -> PyTree:
         """The product with p."""
-        return self.entries @ p
+        flat, unravel = ravel_pytree(p)
+        return unravel(self.entries @ flat)
 
     def dense(self) -> Float[Array, "n n"]:
         """The matrix."""
         return self.entries
 
-    def diagonal(self) -> Float[Array, " n"]:
+    def diagonal(self) -> PyTree:
         """Its diagonal."""
-        found: Array = jnp.diagonal(self.entries)
-        return found
+        return ravel_pytree(self.w)[1](jnp.diagonal(self.entries))
 
-    def blocks(self) -> list[Float[Array, "1 n n"]]:
-        """The matrix as its only block."""
-        return [self.entries[None]]
+    def blocks(self) -> list[Float[Array, "1 m m"]]:
+        """The diagonal block of every leaf of `w`."""
+        ends = np.cumsum([leaf.size for leaf in jax.tree.leaves(self.w)])
+        begins = [0, *ends[:-1]]
+        return [self.entries[i:j, i:j][None] for i, j in zip(begins, ends, strict=True)]
 
 
 class MatrixDiagonal(eqx.Module):
@@ -193,7 +196,7 @@ class AccumulatedMatrices(eqx.Module):
     """Gradient and matrices that a simulator adds up itself, if pairs are too many to keep.
 
     Attributes:
-        gradient: Gradient of U, a vector like `w`.
+        gradient: Gradient of U, shaped like `w`.
         matrices: The accumulated matrices, by their names in `FORMS`; a vector is the diagonal of
             a matrix of which nothing else was accumulated.
         objective: Estimated objective U(w).
@@ -203,14 +206,14 @@ class AccumulatedMatrices(eqx.Module):
         stage: As in `WeightedPairs`.
     """
 
-    gradient: Float[Array, " n"]
+    gradient: PyTree
     matrices: dict[str, Float[Array, "n n"] | Float[Array, " n"]]
     objective: float
     objective_error: float = 0.0
     decisions: float = 1.0
     stage: int = eqx.field(static=True, default=0)
 
-    def matrix(self, w: Float[Array, " n"], form: str | Form) -> Matrix | MatrixDiagonal:
+    def matrix(self, w: PyTree, form: str | Form) -> Matrix | MatrixDiagonal:
         """The matrix of that name, or of a form that equals the row of one of the names."""
         for name, entries in self.matrices.items():
             if form in (name, FORMS.get(name)):

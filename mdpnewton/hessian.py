@@ -16,7 +16,13 @@ from jaxtyping import Array, Float, PyTree
 from scipy import sparse
 
 from mdpnewton.curvature import Curvature, curvature, gradient, scores
-from mdpnewton.evaluation import Crossing, Evaluator, WeightedPairs
+from mdpnewton.evaluation import (
+    AccumulatedMatrices,
+    Crossing,
+    Evaluation,
+    Evaluator,
+    WeightedPairs,
+)
 from mdpnewton.models.policy_chain import PolicyChain
 from mdpnewton.policies import Policy
 from mdpnewton.threads import threads_for
@@ -171,8 +177,19 @@ class DifferencedHessian:
         return _diagonal_blocks(self.dense(), self.w, self.policy.independent_axes)
 
 
-def policy_hessian(policy: Policy, w: PyTree, pairs: WeightedPairs) -> PolicyHessian:
-    """The Hessian of U at `w`, Theorem 4, as an operator: exact, or an unbiased estimate."""
+def policy_hessian(policy: Policy, w: PyTree, pairs: Evaluation) -> Any:
+    """The Hessian of U at `w`, Theorem 4, as an operator: exact, or an unbiased estimate.
+
+    Args:
+        policy: The policy.
+        w: Parameters at which `pairs` was evaluated.
+        pairs: Weighted pairs, or matrices with one of the name "hessian".
+
+    Returns:
+        A `PolicyHessian`, or a `Matrix` if it was accumulated.
+    """
+    if isinstance(pairs, AccumulatedMatrices):
+        return pairs.matrix(w, "hessian")
     _crossing(pairs)
     return PolicyHessian(pairs, curvature(policy, w, pairs, "A1+A2"))
 

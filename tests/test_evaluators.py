@@ -111,6 +111,9 @@ CASES = {
     "Bandit": bandit,
     "Shaped": lambda: finite(mn.Shaped(mn.MonteCarlo(SIMULATOR, 0.7, episodes=4, reuse=3))),
     "Shaped over a critic": lambda: finite(mn.Shaped(actor_critic())),
+    "AveragedCurvature": lambda: finite(
+        mn.AveragedCurvature(mn.MonteCarlo(SIMULATOR, 0.7, episodes=4), forms=("hessian", "H2"))
+    ),
     "TetrisEvaluator": tetris,
     "TetrisEvaluator of diagonals": lambda: tetris(diagonal=True),
     "SurvivalEvaluator on two boards": survival,

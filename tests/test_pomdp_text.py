@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from mdpnewton.files.pomdp_text import entries as entries_module
 from mdpnewton.files.pomdp_text import format_pomdp, parse_pomdp
-from mdpnewton.files.pomdp_text import parser as parser_module
 from mdpnewton.models.pomdp import FinitePOMDP, OutcomeReward
 
 HEAD = """discount: 0.9
@@ -239,12 +239,12 @@ def assert_same(one, two):
 @settings(max_examples=150, deadline=None)
 def test_a_model_is_read_as_it_was_written(model, stay_sparse):
     text = format_pomdp(model, "random\n\nmodel")
-    before = parser_module.DENSE_ENTRIES
-    parser_module.DENSE_ENTRIES = 0 if stay_sparse else before
+    before = entries_module.DENSE_ENTRIES
+    entries_module.DENSE_ENTRIES = 0 if stay_sparse else before
     try:
         again = parse_pomdp(text)
     finally:
-        parser_module.DENSE_ENTRIES = before
+        entries_module.DENSE_ENTRIES = before
     assert_same(model, again)
     assert format_pomdp(again, "random\n\nmodel") == text
 

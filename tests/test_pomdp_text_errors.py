@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -139,9 +140,17 @@ NEARLY = {
     "doubled": (HEAD + BODY + "OO: go : a : x 1\nO: go : a : y 0", 8, 1, "took `OO` for `O`"),
     "small": (HEAD + BODY + "r: go : * : * : * 1", 8, 1, "took `r` for `R`"),
     "no discount": (edit("discount: 0.9\n", "") + BODY, 5, 1, "took the missing `discount:` for 1"),
+    "a row": (
+        HEAD + BODY + "O: go : a : x 0 1",
+        8,
+        17,
+        "took the 2 numbers for the row `O: go",
+    ),
+    "a sum": (HEAD + BODY + "O: go : a 0.4 0.7", 8, 1, "took `O: go : a`, which sums to 1.1, for"),
     "comma": (HEAD + BODY + "R: go : * : * : * 0,5", 8, 19, "took `0,5` for `0.5`"),
     "points": (HEAD + BODY + "O: go : a\n0..5 .5", 9, 1, "took `0..5` for `0.5`"),
 }
+ROWS = {"a row": [0, 1], "a sum": [4 / 11, 7 / 11], "points": [0.5, 0.5]}
 
 
 @pytest.mark.parametrize("name", NEARLY)
@@ -157,10 +166,13 @@ def test_what_is_nearly_right_is_refused_with_its_place_and_read_leniently(name)
     assert message in notes[0]
     if "starts" in name:
         assert model.start.tolist() == [0.5, 0, 0.5]
+    if name in ROWS:
+        np.testing.assert_allclose(model.observation[0][0], ROWS[name])
 
 
 def test_lenient_reading_takes_nothing_for_what_it_may_not_be():
-    for text in (HEAD + "T: fly identity", HEAD + BODY + "hello", edit("0.9", "x")):
+    far = HEAD + BODY + "O: go : a 0.4 0.9", HEAD + BODY + "O: go : a : x 0 1 0"
+    for text in (HEAD + "T: fly identity", HEAD + BODY + "hello", edit("0.9", "x"), *far):
         with pytest.raises(POMDPError):
             parse_pomdp(text, "some.pomdp", [])
     notes = []

@@ -1,6 +1,7 @@
 """`mdpnewton solve`, saved controllers, and the optimum over beliefs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,6 +197,24 @@ def test_where_states_are_seen_the_optimum_is_that_of_the_mdp():
         value = (pomdp.reward + pomdp.discount * ahead).max(axis=1)
     assert optimal_value(seen) == pytest.approx(pomdp.start @ value, rel=1e-10)
     assert optimal_value(pomdp) < optimal_value(seen)
+
+
+@pytest.mark.parametrize("name", ["tiger", "cheese", "mccallum_grid", "load_unload"])
+def test_the_best_average_reward_is_how_fast_the_values_of_long_horizons_rise(name):
+    pomdp = load_pomdp(name)
+    average = optimal_value(replace(pomdp, criterion="average", discount=None))
+    values = [
+        optimal_value(replace(pomdp, criterion="finite", discount=None, horizon=horizon))
+        for horizon in (420, 840)  # multiples of the periods
+    ]
+    assert average == pytest.approx((values[1] - values[0]) / 420, abs=1e-8)
+
+
+def test_an_average_that_depends_on_where_one_begins_is_no_optimum():
+    stay = np.stack([np.eye(2)])
+    seen, earns = np.stack([np.eye(2)]), np.array([[0.0], [1.0]])
+    apart = mn.FinitePOMDP(stay, seen, earns, np.full(2, 0.5), criterion="average")
+    assert optimal_value(apart) is None
 
 
 def test_too_many_beliefs_are_no_optimum():

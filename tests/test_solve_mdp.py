@@ -209,7 +209,10 @@ def test_a_solve_that_is_interrupted_goes_on_bit_for_bit(tmp_path, capsys, monke
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("flags", [["--workers", "2"], ["--restarts", "3"], ["--grow"]])
+@pytest.mark.parametrize(
+    "flags",
+    [["--workers", "2"], ["--restarts", "3"], ["--grow"], ["--nodes", "3"], ["--seed", "0"]],
+)
 def test_flags_of_controllers_are_refused_for_an_mdp(flags, tmp_path, capsys):
     given = ["solve", saved(tmp_path, discount=0.9), *flags, "--out", str(tmp_path / "run")]
     assert f"{flags[0]} is for POMDPs; an MDP is searched from one start" in refused(given, capsys)

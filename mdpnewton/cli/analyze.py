@@ -31,7 +31,7 @@ class Options:
 
 
 def _plan(options: Options, folder: Path) -> Plan:
-    from mdpnewton.cli.bring import brought
+    from mdpnewton.training.bring import brought
 
     model = brought(options.model, options.discount, options.criterion, options.horizon)
     about = {"command": "analyze", "model": options.model.name, "version": __version__}

@@ -151,11 +151,13 @@ def carry_out(plan: Plan, folder: Path, words: str, *, quiet: bool) -> tuple[Out
 def folder_name(template: str, options: Any) -> str:
     """The name with the options in their places: paths by their stem, all in plain letters.
 
-    Several seeds take the place of one.
+    Several seeds take the place of one, and what is None leaves no gap.
     """
     values = {one.name: getattr(options, one.name) for one in fields(options)}
     values["seed"] = values.get("seeds") or values.get("seed")
-    return template.format(**{name: _plain(value) for name, value in values.items()}).rstrip("-")
+    every = template.split("-")
+    kept = [part for part in every if values.get(part.strip("{}"), part) not in (None, ())]
+    return "-".join(kept).format(**{name: _plain(value) for name, value in values.items()})
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from mdpnewton.cli.flags import flag
 from mdpnewton.cli.flow import Command, Plan
 from mdpnewton.cli.tables import method_names
 
+NODES = 5  # of a controller, unless they are given
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -16,7 +18,8 @@ class Options:
     Attributes:
         model: A .pomdp or .pomdpx file, the name of a shipped problem, as tiger, an .npz file of a
             finite MDP, or a tabular environment, as FrozenLake-v1.
-        nodes: Number of nodes of the controller of a POMDP; with --grow the largest.
+        nodes: Number of nodes of the controller of a POMDP, 5 unless given; with --grow the
+            largest.
         grow: Begin with one node, and add nodes where that gains most, until the gap to the upper
             bound is small, the nodes are all there, or the time is over.
         gap: With --grow the share of the upper bound that may be left; 0.01 unless given.
@@ -25,7 +28,7 @@ class Options:
             or `exact`; for an MDP one for `exact`.
         restarts: Number of random controllers to start from; 20 unless given.
         iterations: Maximum number of iterations from each start.
-        seed: Random seed of the starts.
+        seed: Random seed of the starts; 0 unless given.
         workers: Number of processes that search; one unless given, or with `--cluster local` as
             many as there are cores. The numbers do not depend on it.
         cluster: Search on a Ray cluster: `auto` for the one that this machine belongs to, `local`
@@ -38,14 +41,14 @@ class Options:
     """
 
     model: Path = flag(positional=True, metavar="MODEL")
-    nodes: int = flag(5, least=1)
+    nodes: int | None = flag(None, least=1)
     grow: bool = False
     gap: float | None = flag(None)
     minutes: float | None = flag(None)
     method: str = flag("second_gauss_newton", known=partial(method_names, "controller", "exact"))
     restarts: int | None = flag(None, least=1)
     iterations: int = flag(300, least=1)
-    seed: int = flag(0, least=0)
+    seed: int | None = flag(None, least=0)
     workers: int | None = flag(None, least=1)
     cluster: str | None = flag(None, metavar="auto|local|ADDRESS")
     restart: bool = False
@@ -54,11 +57,22 @@ class Options:
     criterion: str | None = flag(None)
     horizon: int | None = flag(None)
 
+    def __post_init__(self) -> None:
+        if not self.is_mdp:  # an MDP has neither, which its plan says of what was given
+            for name, usual in (("nodes", NODES), ("seed", 0)):
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, usual)
+
+    @property
+    def is_mdp(self) -> bool:
+        """Whether the problem is an MDP, by its name."""
+        from mdpnewton.training.bring import is_environment
+
+        return self.model.suffix == ".npz" or is_environment(self.model)
+
 
 def _plan(options: Options, folder: Path) -> Plan:
-    from mdpnewton.cli.bring import is_environment
-
-    if options.model.suffix == ".npz" or is_environment(options.model):
+    if options.is_mdp:
         from mdpnewton.cli.solve_mdp import plan_mdp
 
         return plan_mdp(options, folder)

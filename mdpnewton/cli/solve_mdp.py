@@ -1,6 +1,5 @@
 """`mdpnewton solve` for finite MDPs: a policy, beside the optimum by policy iteration."""
 
-import hashlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,8 @@ from mdpnewton.cli.flow import Outcome, Plan, Progress
 from mdpnewton.version import RESULTS, __version__
 
 SHOWN, MOST = 10, 1_000  # states in the table, and in results.json and the report
+# Flags of `mdpnewton solve` that an MDP has no use for.
+POMDPS = ("nodes", "seed", "grow", "gap", "minutes", "restarts", "workers", "cluster", "lenient")
 CHOICE = ("state", "action", "probability")
 SEARCH = "search.npz"  # the state of the search, from which the same command goes on
 
@@ -21,13 +22,14 @@ def plan_mdp(options: Any, folder: Path) -> Plan:
         options: The options of `mdpnewton solve`.
         folder: The run folder.
     """
-    from mdpnewton.cli.bring import brought
     from mdpnewton.files.identity import MARK
     from mdpnewton.methods.table import names
     from mdpnewton.models.finite import FiniteMDP
+    from mdpnewton.training.bring import brought, model_digest
 
-    for name in ("grow", "gap", "minutes", "restarts", "workers", "cluster", "lenient"):
-        if getattr(options, name) not in (None, False):
+    for name in POMDPS:
+        given = getattr(options, name)
+        if given is not None and given is not False:  # the seed 0 is given
             rule = "an MDP is searched from one start, in one process"
             raise ValueError(f"--{name} is for POMDPs; {rule}, so leave it out")
     if options.method not in names("exact"):
@@ -39,7 +41,7 @@ def plan_mdp(options: Any, folder: Path) -> Plan:
     about = {
         "command": "solve",
         "problem": options.model.stem,
-        "model": _digest(*model),
+        "model": model_digest(*model),
         "criterion": model[0].criterion,
         "discount": model[0].discount,
         "horizon": model[0].horizon,
@@ -63,21 +65,6 @@ def search_kept(folder: Path, about: Mapping[str, Any]) -> Any:
 
     which = {word: about[word] for word in ("model", "method")}
     return Checkpoint(folder / SEARCH, which, seconds=5)
-
-
-def _digest(mdp: Any, policy: Any, w: Any) -> str:
-    """SHA-256 of problem, policy and start: all that the search depends on but its settings."""
-    import equinox as eqx
-    import jax
-    import numpy as np
-
-    found = hashlib.sha256(type(policy).__name__.encode())
-    matrix = mdp.transition
-    parts = [matrix.data, matrix.indices, matrix.indptr] if mdp.is_sparse else [matrix]
-    parts += [mdp.reward, mdp.start, *([] if mdp.stop is None else [mdp.stop])]
-    for part in [*parts, *jax.tree.leaves(eqx.filter((policy, w), eqx.is_array))]:
-        found.update(np.ascontiguousarray(part).tobytes())
-    return found.hexdigest()
 
 
 def _solved(

@@ -1,6 +1,7 @@
 """Turn a model or a simulator and a policy into an `Evaluation`; nothing here differentiates."""
 
 from mdpnewton.evaluators.actor_critic import ActorCritic
+from mdpnewton.evaluators.averaged import AveragedCurvature
 from mdpnewton.evaluators.bandit import Bandit
 from mdpnewton.evaluators.compatible import CompatibleCritic
 from mdpnewton.evaluators.controller import ControllerEvaluator, random_starts
@@ -17,6 +18,7 @@ from mdpnewton.evaluators.shaping import Shaped, rank_utilities, shaped
 
 __all__ = [
     "ActorCritic",
+    "AveragedCurvature",
     "Bandit",
     "CompatibleCritic",
     "ControllerEvaluator",

@@ -17,6 +17,7 @@ from mdpnewton.evaluators.memory import Memory, importance_ratios, reached
 from mdpnewton.plain import arrays_of, entries, reals, with_arrays
 from mdpnewton.simulators import Simulator
 from mdpnewton.simulators.trajectories import Trajectories, accumulated
+from mdpnewton.threads import threads_for
 
 
 class ActorCritic(Evaluator):
@@ -156,18 +157,21 @@ class ActorCritic(Evaluator):
     ) -> WeightedPairs:
         self.here = (mean, error)
         data = self.memory.all()
-        found, self.critic = _evaluated(
-            policy,
-            w,
-            self.critic,
-            data,
-            np.asarray(fit),
-            np.asarray(fresh),
-            discount=self.discount,
-            occupancy_discount=self.occupancy_discount,
-            trace=self.trace,
-            limit=None if self.unbiased_reuse else self.ratio_limit,
-        )
+        with threads_for(0):  # a critic's equations are few
+            found, self.critic = jax.block_until_ready(
+                _evaluated(
+                    policy,
+                    w,
+                    self.critic,
+                    data,
+                    np.asarray(fit),
+                    np.asarray(fresh),
+                    discount=self.discount,
+                    occupancy_discount=self.occupancy_discount,
+                    trace=self.trace,
+                    limit=None if self.unbiased_reuse else self.ratio_limit,
+                )
+            )
         return WeightedPairs(
             states=data.observations,
             objective=mean,

@@ -52,7 +52,15 @@ class Experiment:
 
     def config(self, scale: str, changes: dict[str, str]) -> Any:
         """The configuration of a scale, with fields changed from their text."""
-        return changed(replace(self.load().SCALES[scale], **self.settings), changes)
+        found = self.load().SCALES[scale]
+        if "model" in changes and not hasattr(found, "model"):
+            rows = EXPERIMENTS.items()
+            takers = [name for name, row in rows if hasattr(row.load().Config, "model")]
+            raise ValueError(
+                f"--set model: this experiment has problems of its own; those that take a model "
+                f"are {', '.join(takers)}"
+            )
+        return changed(replace(found, **self.settings), changes)
 
 
 EXPERIMENTS = {
@@ -139,6 +147,12 @@ EXPERIMENTS = {
         "Sections 4.1, 4.2.3: H12 and the first method's rate as features get rich",
         takes=Takes("10 s", "1 min", "15 min"),
         axes=("features", ""),
+    ),
+    "saddle": Experiment(
+        "saddle",
+        "beyond the paper: out of a saddle by Newton's steps within a region",
+        takes=Takes("30 s", "25 min", "12 h"),
+        axes=("iteration", "share of the best value"),
     ),
     "offset": Experiment(
         "offset",

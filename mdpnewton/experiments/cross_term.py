@@ -1,27 +1,33 @@
 """Does H12 vanish on the way to the optimum? Section 3.3, Figure 2: two mazes.
 
 The second Gauss-Newton method with step size 1 finds the optimum, because it always ascends. The
-spectral norms of A1 and of H12 + H12' are measured at every point on the way.
+spectral norms of A1 and of H12 + H12' are measured at every point on the way. With
+`--set model=...` they are those of that model and its policy.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import PyTree
 from rich.table import Table
 
 from mdpnewton.analysis.finite import value_consistency
 from mdpnewton.curvature import curvature, gradient
 from mdpnewton.domains.mazes import HALLWAY, MCCALLUM
 from mdpnewton.evaluators import FiniteEvaluator
+from mdpnewton.experiments.own_model import MOST, mdp_digest, own_mdp
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
 from mdpnewton.hessian import cross_term
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
-from mdpnewton.policies import Gibbs
+from mdpnewton.methods import method_for
+from mdpnewton.policies import Policy
 from mdpnewton.report.figures import legend_below, new_figure
 from mdpnewton.report.tables import new_table
+from mdpnewton.training.plan import suited
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +49,8 @@ class Config:
         iterations: Maximum number of steps.
         spread: Standard deviation of the random start. With 0 the search starts at the uniform
             policy.
+        model: Your own model file or tabular environment, in place of the maze, its features and
+            its discount.
     """
 
     maze: str = "hallway"
@@ -51,6 +59,7 @@ class Config:
     tolerance: float = 1e-9
     iterations: int = 2000
     spread: float = 0.0
+    model: str = ""
 
     def __post_init__(self) -> None:
         check_settings(self, maze=MAZES, tolerance=0, spread=0)
@@ -67,22 +76,26 @@ def work(config: Config, seed: int) -> Work:
     """The norms, their ratio, the distance to the last point and the gradient norm at each step."""
     if config.discount == 0:
         raise ValueError("with discount 0 nothing follows and H12 is zero: there is no ratio.")
+    more = {"digest": mdp_digest(config.model, MOST)} if config.model else {}
     _problem(config)  # refuses what cannot be before anything is computed
-    runs = Runs(measured, config, seed, [METHOD], 1)
+    runs = Runs(measured, config, seed, [METHOD], 1, more=more)
     ((found,),) = runs.of((yield runs.jobs)).values()
-    return {"maze": config.maze, "features": config.features, **found}
+    about = {"maze": config.maze, "features": config.features}
+    return {**({"model": Path(config.model).stem} if config.model else about), **found}
 
 
-def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+def measured(
+    settings: dict[str, Any], seed: int, method: str, number: int, digest: str = ""
+) -> dict[str, Any]:
     """One search, and what is measured at every point on its way."""
     config = Config(**settings)
-    policy, evaluator = _problem(config)
-    noise = np.random.default_rng(seed).normal(size=policy.n_features)
+    policy, evaluator, w = _problem(config, digest)
+    noise = np.random.default_rng(seed).normal(size=w.shape)
     found = search(
         evaluator,
         policy,
-        config.spread * noise,
-        method,
+        w + config.spread * noise,
+        suited(method_for(method, "exact"), policy) if config.model else method,
         iterations=config.iterations,
         gradient_tolerance=config.tolerance,
         patience=None,
@@ -111,21 +124,24 @@ def measured(settings: dict[str, Any], seed: int, method: str, number: int) -> d
     ]
     return {
         "status": found.status,
-        "ratio": [x / y for x, y in zip(a1, h12, strict=True)],
+        "ratio": [x / y if y else None for x, y in zip(a1, h12, strict=True)],
         "distance": distance,
         "gradient_norm": slope,
         "norm_A1": a1,
         "norm_H12": h12,
         "objective": objective,
-        "optimum": [float(x) for x in np.asarray(found.last)],
+        "optimum": [float(x) for x in np.ravel(found.last)],
         "value_consistent_at_start_and_half_way": consistent,
     }
 
 
-def _problem(config: Config) -> tuple[Gibbs, FiniteEvaluator]:
+def _problem(config: Config, digest: str = "") -> tuple[Policy, FiniteEvaluator, PyTree]:
+    if config.model:
+        mdp, own, w = own_mdp(config.model, digest, MOST)
+        return own, FiniteEvaluator(mdp), w
     maze = MAZES[config.maze]
     policy = maze.policy(config.discount, config.features)
-    return policy, FiniteEvaluator(maze.mdp(config.discount))
+    return policy, FiniteEvaluator(maze.mdp(config.discount)), np.zeros(policy.n_features)
 
 
 def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
@@ -141,20 +157,23 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         axis.set_xlabel(label)
         axis.invert_xaxis()
     axes[0].set_ylabel("spectral norm")
-    axes[0].set_title(f"{results['maze']}, {results['features']}-state features")
+    maze = results.get("maze")
+    title = f"{maze}, {results['features']}-state features" if maze else results["model"]
+    axes[0].set_title(title)
     axes[1].set_title("the same against the gradient")
     legend_below(figure, axes)
-    return {results["maze"]: figure}
+    return {maze or "cross-term": figure}
 
 
 def table(results: dict[str, Any]) -> Table:
     """The ratio at some steps of the search."""
+    which = results.get("maze") or results["model"]
     shown = new_table(
-        f"{results['maze']}: |A1| over |H12 + H12'| on the way to the optimum",
+        f"{which}: |A1| over |H12 + H12'| on the way to the optimum",
         *("step", "|gradient|", "|w - w*|", "|A1|", "|H12 + H12'|", "ratio"),
     )
     last = len(results["ratio"]) - 1
     for k in sorted({round(last * share) for share in (0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)}):
         row = [results[x][k] for x in ("gradient_norm", "distance", "norm_A1", "norm_H12", "ratio")]
-        shown.add_row(str(k), *(f"{value:.3g}" for value in row))
+        shown.add_row(str(k), *("-" if value is None else f"{value:.3g}" for value in row))
     return shown

@@ -1,10 +1,15 @@
-"""The library in one picture: three methods on random finite MDPs with exact evaluation."""
+"""The library in one picture: three methods on random finite MDPs with exact evaluation.
+
+With `--set model=...` they are compared on that model instead, from several starts.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 from rich.table import Table
 
 from mdpnewton.domains.garnet import garnet
@@ -15,14 +20,18 @@ from mdpnewton.experiments.learning_curves import (
     shown_final,
     summary,
 )
+from mdpnewton.experiments.own_model import mdp_digest, own_mdp
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
-from mdpnewton.policies import Gibbs
+from mdpnewton.methods import method_for
+from mdpnewton.models import FiniteMDP
+from mdpnewton.policies import Gibbs, Policy
 from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.steps import StepRule, StrongWolfe
+from mdpnewton.training.plan import suited
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,12 +53,15 @@ class Config:
         features: Number of features of the Gibbs policy. Their sizes differ greatly, so that the
             problem is poorly scaled.
         iterations: Number of steps per method.
+        model: Your own model file or tabular environment, in place of the random MDPs: `problems`
+            is then the number of starts, of which the first is the model's own.
     """
 
     problems: int = 3
     states: int = 50
     features: int = 10
     iterations: int = 30
+    model: str = ""
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -64,7 +76,8 @@ SCALES = {
 
 def work(config: Config, seed: int) -> Work:
     """Share of the best objective that each method reaches after each iteration."""
-    runs = Runs(searched, config, seed, list(RULES), config.problems)
+    more = {"digest": mdp_digest(config.model)} if config.model else {}
+    runs = Runs(searched, config, seed, list(RULES), config.problems, more=more)
     found = runs.of((yield runs.jobs))
     shares: dict[str, list[np.ndarray]] = {method: [] for method in RULES}
     for number in range(config.problems):
@@ -72,7 +85,7 @@ def work(config: Config, seed: int) -> Work:
         start = curves["steepest"][0]
         best = max(curve.max() for curve in curves.values())
         for method, curve in curves.items():
-            shares[method].append((curve - start) / (best - start))
+            shares[method].append((curve - start) / ((best - start) or 1.0))
     methods = {}
     for method, rows in shares.items():
         methods[method] = {
@@ -90,14 +103,15 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     draw_curves(axis, results["methods"])
     axis.set_xlabel("iteration")
     axis.set_ylabel("share of the best gain")
-    axis.set_title("random MDPs, poorly scaled features, strong Wolfe steps")
+    which = Path(config.model).stem or "random MDPs, poorly scaled features"
+    axis.set_title(f"{which}, strong Wolfe steps")
     legend_below(figure, [axis])
     return {"demo": figure}
 
 
 def table(results: dict[str, Any]) -> Table:
     """The final share of each method, and how soon it reaches 90 %."""
-    title = "Share of the best gain over the uniform policy"
+    title = "Share of the best gain over the first policy"
     shown = new_table(title, "method", "final share", "iterations to 90 %")
     for method, found in results["methods"].items():
         needed = found["iterations_to_90_percent"]
@@ -109,21 +123,36 @@ def table(results: dict[str, Any]) -> Table:
     return shown
 
 
-def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> np.ndarray:
-    """The objective at the start and after every iteration, on one of the random MDPs."""
+def searched(
+    settings: dict[str, Any], seed: int, method: str, number: int, digest: str = ""
+) -> np.ndarray:
+    """The objective at the start and after every iteration, on one problem or from one start."""
     config = Config(**settings)
     rng = np.random.default_rng([seed, number])
-    mdp = garnet(int(rng.integers(2**31)), config.states)
-    sizes = np.logspace(-1, 1, config.features)
-    policy = Gibbs(sizes * rng.normal(size=(config.states, mdp.n_actions, config.features)))
+    mdp, policy, w = _own(config, rng, number, digest) if config.model else _random(config, rng)
     found = search(
         FiniteEvaluator(mdp),
         policy,
-        jnp.zeros(policy.n_features),
-        method,
+        w,
+        suited(method_for(method, "exact"), policy) if config.model else method,
         RULES[method],
         iterations=config.iterations,
         gradient_tolerance=0.0,
         patience=None,
     ).or_interrupt()
-    return np.array(found.objectives)
+    objectives = np.array(found.objectives)
+    return np.pad(objectives, (0, config.iterations + 1 - len(objectives)), mode="edge")
+
+
+def _random(config: Config, rng: np.random.Generator) -> tuple[FiniteMDP, Policy, PyTree]:
+    mdp = garnet(int(rng.integers(2**31)), config.states)
+    sizes = np.logspace(-1, 1, config.features)
+    policy = Gibbs(sizes * rng.normal(size=(config.states, mdp.n_actions, config.features)))
+    return mdp, policy, jnp.zeros(policy.n_features)
+
+
+def _own(
+    config: Config, rng: np.random.Generator, number: int, digest: str
+) -> tuple[FiniteMDP, Policy, PyTree]:
+    mdp, policy, w = own_mdp(config.model, digest)
+    return mdp, policy, w if number == 0 else w + rng.normal(size=w.shape)

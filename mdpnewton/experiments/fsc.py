@@ -1,6 +1,7 @@
 """Finite-state controllers: block Gauss-Newton against EM, natural, steepest and Adam."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,12 +9,13 @@ from rich.table import Table
 
 from mdpnewton.evaluators import ControllerEvaluator, random_starts
 from mdpnewton.experiments.learning_curves import first_reaching
+from mdpnewton.experiments.own_model import own_pomdp, pomdp_digest
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.files.pomdp import load_pomdp
 from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
-from mdpnewton.models.pomdp import optimal_value
+from mdpnewton.models.pomdp import FinitePOMDP, optimal_value
 from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.training.controllers import search_controllers
@@ -29,6 +31,7 @@ NODES = {
     "load_unload": 2,
     "hallway": 5,
 }
+OWN = "own"  # what jobs call the model that is brought
 # Chosen on the starts of seed 0: Adam's rate from 0.03, 0.1, 0.3 and 1, the margins of the
 # offset from 0.2, 0.5, 1 and 2, and from 0.01, 0.05 and 0.2 for EM.
 METHODS: dict[str, dict[str, Any]] = {
@@ -49,11 +52,15 @@ class Config:
         restarts: Number of random controllers to start from. All methods have the same starts.
         iterations: Number of iterations per start.
         problems: Names of problems that come with the library, separated by commas.
+        model: Your own .pomdp or .pomdpx file, in place of the problems.
+        nodes: Number of nodes of the controller for your own model.
     """
 
     restarts: int = 4
     iterations: int = 40
     problems: str = "cheese"
+    model: str = ""
+    nodes: int = 5
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -68,22 +75,26 @@ SCALES = {
 
 def work(config: Config, seed: int) -> Work:
     """Iterations and seconds to 95 % of the best value, for every problem and method."""
-    names = listed("problems", config.problems, NODES)
-    runs = {
-        name: Runs(searched, config, seed, list(METHODS), 1, f"{name}-", {"problem": name})
-        for name in names
-    }
-    optima = {
-        name: Runs(optimum, config, seed, ["optimum"], 1, f"{name}-", {"problem": name})
-        for name in names
-    }
+    if config.model:
+        own_pomdp(config.model)  # refuses what cannot be read
+        more: dict[str, dict[str, str]] = {OWN: {"digest": pomdp_digest(config.model)}}
+    else:
+        more = {name: {} for name in listed("problems", config.problems, NODES)}
+    names = list(more)
+    runs, optima = (
+        {
+            name: Runs(function, config, seed, methods, 1, f"{name}-", {"problem": name, **given})
+            for name, given in more.items()
+        }
+        for function, methods in ((searched, list(METHODS)), (optimum, ["optimum"]))
+    )
     found = yield [job for name in names for job in (*runs[name].jobs, *optima[name].jobs)]
     problems: dict[str, Any] = {}
     for name in names:
         ways = {method: one[0] for method, one in runs[name].of(found).items()}
         best = max(float(way["objective"].max()) for way in ways.values())
-        problems[name] = {
-            "nodes": NODES[name],
+        problems[Path(config.model).stem or name] = {
+            "nodes": _nodes(config, name),
             "best": best,
             "optimum": optima[name].of(found)["optimum"][0],
             "methods": {method: _summary(way, best, config) for method, way in ways.items()},
@@ -92,11 +103,12 @@ def work(config: Config, seed: int) -> Work:
 
 
 def searched(
-    settings: dict[str, Any], seed: int, problem: str, method: str, number: int
+    settings: dict[str, Any], seed: int, problem: str, method: str, number: int, digest: str = ""
 ) -> dict[str, Any]:
     """The searches of a method from all starts; some iterations come first, to compile."""
-    config, evaluator = Config(**settings), ControllerEvaluator(load_pomdp(problem))
-    policy = evaluator.controller(NODES[problem])
+    config = Config(**settings)
+    evaluator = ControllerEvaluator(_pomdp(config, problem, digest))
+    policy = evaluator.controller(_nodes(config, problem))
     starts = random_starts(policy, seed, config.restarts)
     for iterations, checkpoint in ((20, None), (config.iterations, job_checkpoint())):
         way = search_controllers(
@@ -114,10 +126,18 @@ def searched(
 
 
 def optimum(
-    settings: dict[str, Any], seed: int, problem: str, method: str, number: int
+    settings: dict[str, Any], seed: int, problem: str, method: str, number: int, digest: str = ""
 ) -> float | None:
     """Value of the best policy with any memory, where it can be computed."""
-    return optimal_value(load_pomdp(problem))
+    return optimal_value(_pomdp(Config(**settings), problem, digest))
+
+
+def _pomdp(config: Config, problem: str, digest: str) -> FinitePOMDP:
+    return own_pomdp(config.model, digest) if problem == OWN else load_pomdp(problem)
+
+
+def _nodes(config: Config, problem: str) -> int:
+    return config.nodes if problem == OWN else NODES[problem]
 
 
 def _summary(way: dict[str, Any], best: float, config: Config) -> dict[str, Any]:

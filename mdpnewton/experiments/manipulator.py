@@ -286,16 +286,16 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
 def table(results: dict[str, Any]) -> Table:
     """The final share of each method, how soon it is close to the best, and when it stopped."""
     shown = new_table(
-        "Manipulator: share of the best reward; iterations to 90 % and 95 % of it (medians) "
-        "and to the stop (mean)",
+        "Manipulator: share of the best reward; iterations to 90 % and 95 % of it\n"
+        "(medians) and to the stop (mean); runs that diverged",
         "method",
         "final\nshare",
-        "iterations\nto 90 %",
-        "iterations\nto 95 %",
-        "iterations\nto the stop",
-        "runs that\ndiverged",
+        "to\n90 %",
+        "to\n95 %",
+        "to the\nstop",
+        "diverged",
     )
-    shown.columns[0].min_width = 16
+    shown.columns[0].min_width = 14
     for name, found in results["methods"].items():
         shown.add_row(
             look(name, VARIANTS).label,

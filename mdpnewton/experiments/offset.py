@@ -1,22 +1,25 @@
 """A constant added to every reward changes the second Gauss-Newton step unless it is removed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import PyTree
 from rich.table import Table
 
 from mdpnewton.curvature import curvature
 from mdpnewton.domains.garnet import garnet
 from mdpnewton.evaluators import FiniteEvaluator
 from mdpnewton.experiments.learning_curves import summary
+from mdpnewton.experiments.own_model import MOST, mdp_digest, own_mdp
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings
 from mdpnewton.jobs.job import Work
 from mdpnewton.loop import search
 from mdpnewton.methods import Method, Precondition, TightOffset, direction
 from mdpnewton.models.finite import FiniteMDP
-from mdpnewton.policies import TabularSoftmax
+from mdpnewton.models.optimum import policy_iteration
+from mdpnewton.policies import Policy, TabularSoftmax
 from mdpnewton.report.figures import Look, Looks, legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
 from mdpnewton.solve import Dense
@@ -24,6 +27,7 @@ from mdpnewton.solve import Dense
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Problem = tuple[FiniteMDP, Policy, PyTree]
 METHODS: dict[str, Method] = {
     "raw": Precondition("H2"),
     "tight_offset": Precondition("H2", fisher_damping=TightOffset(0.2)),
@@ -46,12 +50,14 @@ class Config:
         states: Number of states per MDP.
         offsets: Number of constants to add, from -1 to 4. Rewards lie in [0, 1].
         iterations: Number of steps of size 1 after which the objective is compared.
+        model: Your own model file with a discount, in place of the random MDPs.
     """
 
     problems: int = 2
     states: int = 10
     offsets: int = 6
     iterations: int = 5
+    model: str = ""
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -67,7 +73,10 @@ SCALES = {
 def work(config: Config, seed: int) -> Work:
     """For every offset, the length of the first step and the final share of the possible gain."""
     added = _offsets(config)
-    runs = Runs(stepped, config, seed, list(METHODS), config.problems)
+    more = {"digest": mdp_digest(config.model, MOST)} if config.model else {}
+    if config.model:
+        _own(config)  # refuses what has no discount
+    runs = Runs(stepped, config, seed, list(METHODS), 1 if more else config.problems, more=more)
     found = runs.of((yield runs.jobs))
 
     def part(name: str) -> dict[str, Any]:
@@ -79,15 +88,21 @@ def work(config: Config, seed: int) -> Work:
 
 
 def stepped(
-    settings: dict[str, Any], seed: int, method: str, number: int
+    settings: dict[str, Any], seed: int, method: str, number: int, digest: str = ""
 ) -> dict[str, list[float]]:
-    """Length of the first step and share of the gain for every offset, on one random MDP."""
+    """Length of the first step and share of the gain for every offset, on one MDP."""
     config = Config(**settings)
-    plain = garnet(int(np.random.default_rng([seed, number]).integers(2**31)), config.states)
-    best, rows = _optimum(plain), []
+    if config.model:
+        plain, policy, w = _own(config, digest)
+    else:
+        plain = garnet(int(np.random.default_rng([seed, number]).integers(2**31)), config.states)
+        policy = TabularSoftmax(plain.n_states, plain.n_actions, reduced=True)
+        w = policy.initial_parameters()
+    best, rows = policy_iteration(plain).objective, []
     for constant in _offsets(config):
-        mdp = FiniteMDP(plain.transition, plain.reward + constant, plain.start, plain.discount)
-        rows.append(_first_and_last(mdp, METHODS[method], constant, best, config.iterations))
+        mdp = replace(plain, reward=plain.reward + constant)
+        one = mdp, policy, w
+        rows.append(_first_and_last(one, METHODS[method], constant, best, config.iterations))
     return {name: [float(row[n]) for row in rows] for n, name in enumerate(("length", "gain"))}
 
 
@@ -126,12 +141,22 @@ def _offsets(config: Config) -> np.ndarray:
     return np.linspace(-1.0, 4.0, config.offsets)
 
 
+def _own(config: Config, digest: str = "") -> Problem:
+    mdp, policy, w = own_mdp(config.model, digest, MOST)
+    if mdp.criterion != "discounted" or mdp.stop is not None:
+        raise ValueError(
+            f"--set model={config.model}: needs criterion 'discounted' without `stop`, where a "
+            f"constant adds the same to the value of every policy"
+        )
+    return mdp, policy, w
+
+
 def _first_and_last(
-    mdp: FiniteMDP, method: Method, constant: float, best: float, iterations: int
+    problem: Problem, method: Method, constant: float, best: float, iterations: int
 ) -> tuple[float, float]:
     """Length of the first step in the Fisher metric, and the share of the gain at the end."""
-    policy = TabularSoftmax(mdp.n_states, mdp.n_actions, reduced=True)
-    evaluator, w = FiniteEvaluator(mdp), policy.initial_parameters()
+    mdp, policy, w = problem
+    evaluator = FiniteEvaluator(mdp)
     pairs = evaluator.evaluate(None, policy, w)
     ahead = direction(method, policy, w, pairs)
     fisher = curvature(policy, w, pairs, "fisher_score")
@@ -140,15 +165,3 @@ def _first_and_last(
     shift = constant / (1 - mdp.discount)
     start = pairs.objective - shift
     return length, (found.or_interrupt().last_objective - shift - start) / (best - start)
-
-
-def _optimum(mdp: FiniteMDP) -> float:
-    """The best objective that a policy can have, by value iteration."""
-    transition = np.asarray(mdp.transition)
-    value = np.zeros(mdp.n_states)
-    for _ in range(5000):
-        after = (mdp.reward + mdp.discount * transition @ value).max(axis=1)
-        if np.abs(after - value).max() < 1e-12:
-            break
-        value = after
-    return float(np.asarray(mdp.start) @ value)

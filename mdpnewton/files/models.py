@@ -21,7 +21,7 @@ NUMBERS = ("horizon", "sigma", "discount", "at_end")
 Model = tuple[FiniteMDP, Policy, PyTree] | tuple[LinearGaussianMDP, AffineGaussian, PyTree]
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path | str) -> Model:
     """The MDP, the policy and its parameters in a model file.
 
     A finite MDP has the keys `transition` (S, A, S), `reward` (S, A), `start` (S) and `discount`,
@@ -32,6 +32,7 @@ def load_model(path: Path) -> Model:
     linear-Gaussian model has the arguments of `LinearGaussianMDP`, and `gain`, `offset` and
     `sigma`.
     """
+    path = Path(path)
     arrays = read_arrays(path)
     if set(arrays) & {*PROBLEM, *AFFINE} and not is_finite_model(arrays):
         return _linear_gaussian(path, arrays)

@@ -101,7 +101,7 @@ class Precondition(Method):
                 )
             return DifferencedHessian(at.policy, at.w, at.gradient, at.evaluator, at.key)
         if self.curvature == "hessian":
-            wanted: Any = -policy_hessian(at.policy, at.w, at.pairs)
+            wanted: Any = -policy_hessian(*arguments)
         else:
             form = form_named("Precondition", self.curvature)
             wanted = curvature(*arguments, self.curvature) * (1.0 if form.positive else -1.0)

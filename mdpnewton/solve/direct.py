@@ -1,6 +1,6 @@
 """Direct solves: the whole matrix, its diagonal blocks, or its diagonal."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,9 @@ from jaxtyping import Array, Bool, Float, PyTree, Scalar
 
 from mdpnewton.checks import flag, number
 from mdpnewton.solve.report import Operator, Solver, SolveReport, length
+from mdpnewton.threads import threads_for
 
+Solved = TypeVar("Solved")
 SMALL = 16  # rows of blocks that are solved side by side
 
 
@@ -40,7 +42,8 @@ class Dense(Solver):
         flat, unravel = ravel_pytree(b)
         matrix = A.dense()
         ridge = self.ridge + _relative(np.diagonal(matrix), self.relative_ridge)
-        x, seen = _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
+        with threads_for(flat.size**3):
+            x, seen = _finished(_solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute))
         system = (matrix[None], x[None], flat[None], ridge)
         return unravel(x), _report("dense", [seen], ridge, flat, [system])
 
@@ -71,7 +74,8 @@ class Block(Solver):
             rows = leaf.reshape(blocks.shape[:2])
             diagonals = np.diagonal(blocks, axis1=1, axis2=2)
             ridge = self.ridge + _relative(diagonals, self.relative_ridge)
-            x, what = _solve_blocks(blocks, rows, np.asarray(ridge), self.absolute)
+            with threads_for(blocks.size * blocks.shape[1]):
+                x, what = _finished(_solve_blocks(blocks, rows, np.asarray(ridge), self.absolute))
             solved.append(x.reshape(leaf.shape))
             seen.append(what)
             systems.append((blocks, x, rows, ridge))
@@ -113,6 +117,12 @@ def _relative(diagonal: Any, share: float) -> float:
         return 0.0
     mean = float(np.abs(diagonal).mean())
     return share * mean if np.isfinite(mean) else 0.0
+
+
+def _finished(found: Solved) -> Solved:
+    """What was found, once it is there: compiled work goes on after a call returns."""
+    done: Solved = jax.block_until_ready(found)
+    return done
 
 
 class _Seen(NamedTuple):

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree, Scalar
 
 from mdpnewton.evaluation import AccumulatedMatrices, WeightedPairs
@@ -19,12 +20,13 @@ def mean_divergence(policy: Policy, w: PyTree, v: PyTree, pairs: WeightedPairs) 
     return _divergence(policy, w, v, pairs.states, pairs.actions, pairs.occupancy)
 
 
-def fisher_form(d: Float[Array, " n"], evaluation: AccumulatedMatrices) -> float:
+def fisher_form(d: PyTree, evaluation: AccumulatedMatrices) -> float:
     r"""$d^\top F d$, with F the Fisher matrix of one decision.
 
     To second order the mean divergence after a step of size a along d is $a^2 d^\top F d / 2$.
     """
-    ahead, fisher = np.asarray(d), np.asarray(evaluation.matrix(d, "fisher").dense())
+    ahead = np.asarray(ravel_pytree(d)[0])
+    fisher = np.asarray(evaluation.matrix(d, "fisher").dense())
     return float(ahead @ fisher @ ahead) / evaluation.decisions
 
 

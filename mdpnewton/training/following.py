@@ -36,8 +36,8 @@ def follow(training: Training) -> None:
     training.anchors = [*training.anchors, memory.transitions]
     data = memory.all()
     seen, valid, before = data.observations, np.asarray(data.valid), training.features
-    after, old, new = _compared(before, seen, valid)
-    old, new = np.asarray(old), np.asarray(new)
+    after, *both = _compared(before, seen, valid)
+    old, new = map(np.asarray, both)
     plain = 1 + before.standardized.mean.size
     standardized = after.standardized
     narrow = turn(before.standardized, standardized, old[valid, :plain], new[valid, :plain])
@@ -126,7 +126,7 @@ def _with_inputs(critic: Critic, inputs: Standardized, matrix: Float[np.ndarray,
 
 @eqx.filter_jit
 def _compared(
-    features: RandomFourier, observations: ArrayLike, valid: ArrayLike
+    features: RandomFourier, observations: Array, valid: ArrayLike
 ) -> tuple[RandomFourier, Array, Array]:
     shares = jnp.where(valid, 1.0, 0.0) / jnp.sum(valid, dtype=float)
     after = features.anchored(observations, shares)
@@ -135,7 +135,7 @@ def _compared(
 
 @eqx.filter_jit
 def _change(
-    before: Policy, w: PyTree, after: Policy, v: PyTree, observations: ArrayLike, valid: ArrayLike
+    before: Policy, w: PyTree, after: Policy, v: PyTree, observations: Array, valid: ArrayLike
 ) -> Scalar:
     """The mean KL divergence between both policies, to second order in the outputs."""
 

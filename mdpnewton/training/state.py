@@ -294,6 +294,10 @@ def _rebuilt(
     known = training_methods(preset, kind, policy=policy)
     highest = restored_points(call, "highest", saved.w, parts["highest"])
     blind = sequence(call, "blind", parts["blind"])
+    restarts, anchors = (
+        [whole(call, name, one) for one in sequence(call, name, parts[name])]
+        for name in ("restarts", "anchors")
+    )
     return Training(
         simulator,
         parts["environment"],
@@ -308,10 +312,8 @@ def _rebuilt(
         saved.recent,
         list(reals(call, "blind", blind, len(blind))),
         highest[0] if highest else None,
-        *(
-            [whole(call, name, one) for one in sequence(call, name, parts[name])]
-            for name in ("restarts", "anchors")
-        ),
+        restarts,
+        anchors,
         saved.chosen,
         whole(call, "iteration", parts["iteration"]),
         [_progress(call, line) for line in sequence(call, "history", parts["history"])],

@@ -5,12 +5,14 @@ increases through the text. `ANY` stands for the wildcard.
 """
 
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mdpnewton.models.pomdp import ANY, OutcomeReward
 
+DENSE_ENTRIES = 250_000  # a model with at most this many probabilities is always dense
 Block = tuple[np.ndarray, np.ndarray, np.ndarray]  # row, column and value of some entries
 
 
@@ -114,3 +116,15 @@ class Rewards:
         """All rules in order; the sign turns costs into rewards."""
         rules = np.array(self._rules, dtype=np.int64).reshape(-1, 4)
         return OutcomeReward(rules, sign * np.array(self._value))
+
+
+def stored(transition: list[sparse.csr_array], observation: list[sparse.csr_array]) -> Any:
+    """Both as dense arrays if that is small or not larger than both sparse; else both sparse."""
+    pairs = [*transition, *observation]
+    entries = sum(matrix.shape[0] * matrix.shape[1] for matrix in pairs)
+    held = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in pairs)
+    if entries > DENSE_ENTRIES and held < 8 * entries:
+        return transition, observation
+    return tuple(
+        np.stack([matrix.toarray() for matrix in each]) for each in (transition, observation)
+    )

@@ -5,7 +5,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from mdpnewton.files.pomdp_text.entries import Probabilities, Rewards
+from mdpnewton.files.pomdp_text.entries import Probabilities, Rewards, stored
 from mdpnewton.files.pomdp_text.preamble import (
     KINDS,
     TOLERANCE,
@@ -25,10 +25,10 @@ from mdpnewton.models.pomdp import ANY, FinitePOMDP
 
 PREAMBLE = STATEMENTS[:5]
 SHAPES = ("uniform", "identity", "reset")
-DENSE_ENTRIES = 250_000  # a model with at most this many probabilities is always dense
 MOST_ACTIONS = 10_000  # each has matrices of its own
 MOST_PAIRS = 10_000_000  # maximum number of pairs of a state and an action
 MOST_ENTRIES = 10_000_000  # maximum number of probabilities beyond those that the text lists
+NEARLY = 0.2  # how far from 1 a sum may be that is read leniently
 MOST_OUTCOMES = 300_000_000  # maximum number of outcomes whose rewards are averaged
 
 
@@ -47,8 +47,9 @@ def parse_pomdp(text: str, source: str = "text", notes: list[str] | None = None)
         source: Name of the text in errors, such as the name of its file.
         notes: A list to read leniently: words that break a rule, but whose meaning is near at hand,
             are read, and the list takes a line for each: misspelt words and names, several states
-            after `start:`, a colon before the last number, numbers such as 0,5, and no discount
-            or `values` at all. None refuses them.
+            after `start:`, a colon before the last number, a row of numbers where one belongs,
+            rows that sum to 0.8 to 1.2, numbers such as 0,5, and no discount or `values` at all.
+            None refuses them.
 
     Raises:
         POMDPError: The text breaks a rule. The message is `source:line:column: rule` and refers to
@@ -75,10 +76,10 @@ class _Parser:
         observation = [self._rows(self.O, "O", action) for action in every]
         self._check_outcomes(transition, observation)
         sign = -1.0 if self.given["values"] == "cost" else 1.0
-        stored = _stored(transition, observation)
+        moves, sees = stored(transition, observation)
         return FinitePOMDP(
-            stored[0],
-            stored[1],
+            moves,
+            sees,
             None,
             cast(np.ndarray, self.start),
             self.given["discount"],
@@ -181,6 +182,11 @@ class _Parser:
         if tokens.word == ":":
             tokens.index += 1
             column = columns.index(tokens)
+            if tokens.is_row(width):
+                label = f"{word}: {self.actions.label(action)} : {self.states.label(row)}"
+                tokens.note(f"took the {width} numbers for the row `{label}`")
+                self._row(at, word, into, action, row)
+                return
             tokens.skip_colon(word)
             value = probability(tokens, f"`{word}: action : state : {KINDS[columns.kind]}`")
             self._count(at, action, row, width if column == ANY else 1)
@@ -197,9 +203,12 @@ class _Parser:
             remedy = "write T: action identity" if tokens.word == "identity" else "only T has it"
             tokens.fail(f"`{word}: action : state` takes no `{tokens.word}`; {remedy}")
         else:
-            values = probabilities(tokens, width, f"`{word}: action : state`")
-            self._count(at, action, row, np.count_nonzero(values))
-            into.set_row(at, action, row, values)
+            self._row(at, word, into, action, row)
+
+    def _row(self, at: int, word: str, into: Probabilities, action: int, row: int) -> None:
+        values = probabilities(self.tokens, into.shape[1], f"`{word}: action : state`")
+        self._count(at, action, row, np.count_nonzero(values))
+        into.set_row(at, action, row, values)
 
     def _matrix(self, at: int, word: str, into: Probabilities, action: int) -> None:
         tokens, (n, width) = self.tokens, into.shape
@@ -283,12 +292,15 @@ class _Parser:
         matrix, touched = entries.matrix(action)
         sums = np.asarray(matrix.sum(axis=1)).ravel()
         bad = np.abs(sums - 1) > TOLERANCE
-        if bad.any():
-            row = int(np.argmax(bad))
-            whose = f"`{word}: {_label(self.actions, action)} : {_label(self.states, row)}`"
+        for row in np.flatnonzero(bad).tolist():
+            whose = f"`{word}: {self.actions.label(action)} : {self.states.label(row)}`"
             if touched[row] < 0:
                 end = len(self.tokens.words)
                 self.tokens.fail(f"{whose} is missing: no line gives its probabilities", end)
+            if self.tokens.notes is not None and abs(sums[row] - 1) <= NEARLY:
+                said = f"took {whose}, which sums to {sums[row]:.8g}, for its shares of that sum"
+                self.tokens.note(said, int(touched[row]))
+                continue
             self.tokens.fail(
                 f"{whose} must sum to 1, but sums to {sums[row]:.8g} after this, the last line "
                 f"about it; correct its numbers",
@@ -298,19 +310,3 @@ class _Parser:
         self.rescaled += int(off.sum())
         matrix.data /= np.repeat(np.where(off, sums, 1.0), np.diff(matrix.indptr))
         return matrix
-
-
-def _label(names: Names, index: int) -> str:
-    return names.names[index] if names.names else str(index)
-
-
-def _stored(transition: list[sparse.csr_array], observation: list[sparse.csr_array]) -> Any:
-    """Both as dense arrays if that is small or not larger than both sparse; else both sparse."""
-    pairs = [*transition, *observation]
-    entries = sum(matrix.shape[0] * matrix.shape[1] for matrix in pairs)
-    held = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in pairs)
-    if entries > DENSE_ENTRIES and held < 8 * entries:
-        return transition, observation
-    return tuple(
-        np.stack([matrix.toarray() for matrix in each]) for each in (transition, observation)
-    )

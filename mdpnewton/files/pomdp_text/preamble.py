@@ -48,6 +48,10 @@ class Names:
         tokens.index += 1
         return number
 
+    def label(self, index: int) -> str:
+        """What errors call an index."""
+        return "*" if index == ANY else self.names[index] if self.names else str(index)
+
     def _refuse(self, tokens: Tokens, word: str) -> None:
         what = KINDS[self.kind]
         if word.isascii() and word.isdigit():

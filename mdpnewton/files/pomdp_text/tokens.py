@@ -92,6 +92,14 @@ class Tokens:
             self.note(f"took the colon before the number of `{word}:` for a space")
             self.index += 1
 
+    def is_row(self, count: int) -> bool:
+        """Whether as many numbers come as a row has, which is read leniently for an entry."""
+        if self.notes is None or count < 2:
+            return False
+        words = [*self.words[self.index : self.index + count + 1], ""]
+        numbers = [NUMBER.fullmatch(word) is not None for word in words]
+        return all(numbers[:count]) and len(numbers) > count and not numbers[count]
+
     def guess(self, known: Iterable[str], least: float = 0.7) -> bool:
         """Whether the next word, read leniently, was one of these misspelt; it is corrected."""
         word = self.word
@@ -165,7 +173,7 @@ class Tokens:
         at = self.index if at is None else at
         if at >= len(self.words):
             return "the end of the text"
-        word = self.words[at]
+        word = "".join(one if one.isprintable() else "?" for one in self.words[at])
         return f"`{word}`" if len(word) <= LONGEST else f"`{word[:LONGEST]}...`"
 
     def fail(self, rule: str, at: int | None = None) -> NoReturn:

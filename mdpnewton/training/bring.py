@@ -1,5 +1,6 @@
 """The model that a command names: a file, or a tabular environment of Gymnasium."""
 
+import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -45,3 +46,18 @@ def brought(
     if discount is None and wanted["criterion"] == model[0].criterion == "discounted":
         wanted["discount"] = model[0].discount
     return replace(model[0], **wanted), *model[1:]
+
+
+def model_digest(mdp: Any, policy: Any, w: Any) -> str:
+    """SHA-256 of problem, policy and start: all that the search depends on but its settings."""
+    import equinox as eqx
+    import jax
+    import numpy as np
+
+    found = hashlib.sha256(type(policy).__name__.encode())
+    matrix = mdp.transition
+    parts = [matrix.data, matrix.indices, matrix.indptr] if mdp.is_sparse else [matrix]
+    parts += [mdp.reward, mdp.start, *([] if mdp.stop is None else [mdp.stop])]
+    for part in [*parts, *jax.tree.leaves(eqx.filter((policy, w), eqx.is_array))]:
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
