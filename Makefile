@@ -68,6 +68,7 @@ benchmark: setup
 	$(BIN)/python benchmarks/linear_gaussian.py
 	$(BIN)/python benchmarks/controllers.py
 	$(BIN)/python benchmarks/growing.py
+	$(BIN)/python benchmarks/from_function.py
 	$(BIN)/python benchmarks/tetris.py
 	$(BIN)/python benchmarks/ball_in_cup.py
 	$(BIN)/python benchmarks/engine.py

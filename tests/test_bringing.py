@@ -55,7 +55,13 @@ BAD = {
     "list ahead": (([0], [1], lambda s, a: [(1.0, [1], 0.0, False)]), "for state 0, action 1"),
     "three": (([0], [1], lambda s, a: [(1.0, 1, 0.0)]), "must yield .probability, next state"),
     "too many": (([0], [1], lambda s, a: [(1.0, s + 1, 0.0, False)]), "more than 50 states"),
-    "NaN": (([0], [1], lambda s, a: [(float("nan"), 0, 0.0, False)]), "must be finite"),
+    "NaN": (([0], [1], lambda s, a: [(float("nan"), 0, 0.0, False)]), "action 1: probability nan"),
+    "negative": (
+        ([0], ["go"], lambda s, a: [(-0.5, 0, 0.0, False), (1.5, 0, 0.0, False)]),
+        "state 0, action 'go': probability -0.5",
+    ),
+    "ends by less": (([0], [1], lambda s, a: [(-1.0, 0, 0.0, True)]), "probability -1.0"),
+    "reward": (([0], ["go"], lambda s, a: [(1.0, 0, float("inf"), False)]), "action 'go': .* inf"),
 }
 
 
@@ -120,6 +126,10 @@ def test_an_environment_without_a_table_is_refused():
         ({1: {0: [(1.0, 1, 0.0, False)]}}, "that is not P.state..action."),
         ({0: {0: [(1.0, 0, 0.0)]}}, "that is not P.state..action."),
         ({0: {0: [(0.4, 0, 0.0, False)]}}, "state 0, action 0 sums to 0.4"),
+        (
+            {0: {0: [(-0.5, 0, 0, False), (1.5, 0, 0, False)]}},
+            "probability -0.5.*, action 0",
+        ),
     ],
 )
 def test_broken_tables_are_refused_in_one_line(table, message):

@@ -1,8 +1,6 @@
 """The numbers of the explorable page against the library, to nine digits."""
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -13,28 +11,24 @@ import mdpnewton as mn
 
 PARTS = Path(__file__).parents[1] / "docs" / "assets" / "explore"
 MAPS = {"same": [[1, 0], [0, 1]], "rescaled": [[0.4, 0], [0, 2.5]], "linear": [[1, 0.7], [-0.4, 1]]}
-ASKED = """
-for (const part of ["algebra", "numbers", "problems"]) require(`${process.argv[1]}/${part}.js`);
-const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
-const found = cases.map(({ problem, w, map }) => {
+ASKED = """(() => {
+const found = CASES.map(({ problem, w, map }) => {
   const read = Explore.read(JSON.stringify(problem));
   return { read, ...Explore.analysed(read, w, map) };
 });
 const refused = ["{", "{}", '{"reward": [[1, 2]], "start": [0.5], "transition": [[[1], [1]]]}'].map(
   (text) => { try { Explore.read(text); return ""; } catch (error) { return error.message; } });
-console.log(JSON.stringify({ found, refused, kakade: Explore.kakade, corridor: Explore.corridor }));
-"""
+return JSON.stringify({ found, refused, kakade: Explore.kakade, corridor: Explore.corridor });
+})()"""
 
 
-def ask(cases):
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: it computes what the page computes")
-    done = subprocess.run(
-        [node, "-e", ASKED, str(PARTS)], input=json.dumps(cases), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def ask(chromium):
+    """What the scripts of the page answer in a browser."""
+    with chromium.page("about:blank") as page:
+        for part in ("algebra", "numbers", "problems"):
+            page.run((PARTS / f"{part}.js").read_text())
+        yield lambda cases: json.loads(page.run(ASKED.replace("CASES", json.dumps(cases))))
 
 
 def random_problem(seed, features=True):
@@ -56,7 +50,7 @@ def close(ours, theirs):
 
 
 @pytest.fixture(scope="module")
-def answered():
+def answered(ask):
     """What the page computes on its own problems, with offsets and maps, and on others."""
     own = ask([])
     cases = []
@@ -108,7 +102,7 @@ def test_a_softmax_without_features_is_the_librarys_table(answered):
     np.testing.assert_allclose(features @ w, logits)
 
 
-def test_em_without_a_maximum_is_left_out():
+def test_em_without_a_maximum_is_left_out(ask):
     own = ask([])["kakade"]
     own["reward"] = (np.array(own["reward"]) - 3).tolist()  # all values are negative
     found = ask([{"problem": own, "w": [1.0, -1.0], "map": None}])["found"][0]

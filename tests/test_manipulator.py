@@ -14,7 +14,10 @@ from mdpnewton.cli import main
 from mdpnewton.domains.arm import Arm, simulate
 from mdpnewton.domains.manipulator import manipulator
 from mdpnewton.experiments import EXPERIMENTS
-from mdpnewton.experiments.manipulator import ROWS, searched
+from mdpnewton.experiments.manipulator import searched
+from mdpnewton.experiments.manipulator_rows import BLOCK, EM, ROWS, RULES, Row
+from mdpnewton.policies import AffineGaussian
+from mdpnewton.steps import Constant
 
 FIELDS = (
     *("A", "B", "noise", "start_mean", "start_covariance"),
@@ -119,7 +122,7 @@ def test_the_experiments_run_at_small_scale(name, tmp_path):
     config = row.config("quick", {"runs": "2", "iterations": "6", "links": "2", "horizon": "30"})
     module = row.load()
     results = results_of(module.work(config, 0))
-    assert set(results["methods"]) == set(ROWS[config.steps])
+    assert list(results["methods"]) == [n for n, row in ROWS[config.steps].items() if row.default]
     for found in results["methods"].values():
         assert 0 <= found["final"]["mean"] <= 1
     assert results["methods"]["expectation_maximization"]["monotone"] == 2
@@ -182,3 +185,53 @@ def test_ctrl_c_keeps_the_searches_that_are_done(tmp_path, monkeypatch, capsys):
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["seeds"] == [0, 1]
     assert all(len(found["final_shares"]) == 2 for found in results["methods"].values())
+
+
+def test_a_fixed_step_in_sigma_is_the_papers_and_agrees_with_autodiff():
+    """The natural gradient and second Gauss-Newton in (K, m, sigma), from their definitions."""
+    one, size = manipulator(1), 0.3
+    sigma = float(np.exp(one.w["scale"]))
+    evaluator = mn.LinearGaussianEvaluator(one.mdp, logarithm=True)
+    raw = AffineGaussian(3, 6, scale="sigma")
+    there = {**one.w, "scale": jnp.exp(one.w["scale"])}
+    pairs = evaluator.evaluate(None, raw, there)
+    for name, blocks in (("natural", False), ("steepest", False), (BLOCK, True)):
+        wanted = mn.direction(name, raw, there, pairs).value
+        step = Row(name, Constant(size)).with_raw_sigma()
+        found = mn.direction(
+            step.method, one.policy, one.w, evaluator.evaluate(None, one.policy, one.w)
+        ).value
+        np.testing.assert_allclose(found["mean"], size * wanted["mean"], rtol=1e-8, err_msg=name)
+        after = sigma * np.exp(found["scale"])
+        np.testing.assert_allclose(after, sigma + size * wanted["scale"], rtol=1e-8, err_msg=name)
+        assert blocks == (name == BLOCK)
+
+
+def test_a_step_to_a_negative_sigma_is_refused():
+    one = manipulator(1)
+    w = one.policy.parameters(np.zeros((3, 6)), np.zeros(3), 30.0)
+    row = Row("steepest", Constant(1e6)).with_raw_sigma()
+    evaluator = mn.LinearGaussianEvaluator(one.mdp)
+    step = mn.direction(row.method, one.policy, w, evaluator.evaluate(None, one.policy, w)).value
+    assert np.isnan(step["scale"])
+    found = mn.search(evaluator, one.policy, w, row.method, row.step, iterations=2)
+    assert all(np.array_equal(found.last[name], w[name]) for name in w)
+
+
+def test_rules_and_first_sizes_are_chosen_on_problems_of_their_own():
+    row = EXPERIMENTS[NAMES[0]]
+    changes = {"runs": "1", "iterations": "3", "links": "1", "horizon": "20", "tuning_runs": "1"}
+    config = row.config("quick", {**changes, "methods": f"second_gauss_newton,natural,{EM}"})
+    found = results_of(row.load().work(config, 0))
+    assert set(found["tuning"]) == {"second_gauss_newton", "natural"}  # EM has no line search
+    for one in found["tuning"].values():
+        assert len(one["shares"]) == len(RULES) * 2
+        assert one["shares"][f"{one['rule']}-{one['first']}"] == max(one["shares"].values())
+
+
+def test_a_search_stops_where_the_gradient_of_log_u_is_small():
+    one, name = manipulator(2, 1, 20), "second_gauss_newton"
+    long = searched(one, ROWS["line search"][name], 60)
+    ended = searched(one, ROWS["line search"][name], 60, flat=1e-2)
+    assert len(ended.objective) < len(long.objective)
+    assert ended.objective[-1] > 0.9 * long.objective[-1]

@@ -1,5 +1,7 @@
 """Numbers that other projects publish or test against, beside ours."""
 
+from dataclasses import replace
+
 import numpy as np
 from test_bringing import forest
 
@@ -47,6 +49,12 @@ def test_the_stationary_gain_of_quantecons_linear_control():
         discount=0.95,
     )
     np.testing.assert_allclose(mdp.optimal_gain(), [[0.95, 0.95], [0.0, 0.0]], atol=1e-7)
+
+
+def test_the_tiger_of_the_r_package_pomdp():
+    """Its README solves the tiger by pomdp-solve with discount 0.75: 1.933439 from the start."""
+    tiger = replace(mn.load_pomdp("tiger"), discount=0.75)
+    assert round(mn.optimal_value(tiger), 6) == 1.933439
 
 
 def cheng():

@@ -230,6 +230,22 @@ def test_results_of_every_experiment_have_a_report(folder):
     assert len(document(page)) - films < LARGEST
 
 
+def test_results_without_a_run_say_what_ends_highest_and_keep_the_names_of_environments():
+    page = page_of([ROOT / "docs" / "results" / "peers"], {})
+    assert page["title"] == "The results peers"
+    assert "Pendulum-v1: " in page["verdict"]["sentence"]
+    titles = [part["title"] for part in page["sections"][0]["parts"]]
+    assert "mdpnewton/Navigation-v0" in titles
+    assert "how the results were made is not known" in json.dumps(page)
+
+
+def test_an_experiment_on_a_model_of_ones_own_is_called_by_it(tmp_path):
+    config = {"experiment": "hallway", "scale": "quick", "settings": {"model": "far/mine.npz"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    page = page_of([tmp_path], {"hallway": ("Figure 2a", ())})
+    assert page["title"].startswith("hallway on mine.npz (quick scale")
+
+
 def test_several_runs_are_compared(tmp_path):
     methods = ("second_gauss_newton", "natural")
     folders = [

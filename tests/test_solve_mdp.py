@@ -166,6 +166,8 @@ def test_sparse_models_stay_sparse_in_files(tmp_path):
     assert again.is_sparse
     np.testing.assert_array_equal(weights, w)
     np.testing.assert_array_equal(again.stop, mdp.stop)
+    with pytest.raises(ValueError, match="there is no folder"):
+        mn.save_model(tmp_path / "nowhere" / "cliff.npz", mdp)
 
 
 def test_the_json_of_many_parameters_has_no_matrices(monkeypatch, tmp_path, capsys):

@@ -127,7 +127,7 @@ def chain():
     return Chain()
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", [*RULES, RecurrentBoard("piece")], ids=str)
 @pytest.mark.parametrize("features", ["bi", "dt"])
 @pytest.mark.parametrize(("height", "width"), [(10, 10), (6, 5), (20, 4), (8, 16)])
 def test_the_kernel_adds_up_what_the_plain_sums_do(rule, features, height, width):
@@ -166,6 +166,22 @@ def assert_same_diagonals(alone, whole):
             assert matrix is None or np.array_equal(np.diag(matrix), diagonal)
         else:
             np.testing.assert_array_equal(getattr(alone, name), getattr(whole, name), name)
+
+
+def test_an_empty_board_with_another_piece_is_a_visit_only_if_the_piece_is_ignored():
+    found = {
+        reset: [
+            rule(W, RecurrentBoard(reset), **TINY, games=400)
+            for rule in (estimate, oracle.estimate)
+        ]
+        for reset in ("start", "piece", "empty")
+    }
+    for one, other in found.values():
+        assert one.cycles == other.cycles
+        np.testing.assert_allclose(one.gradient, other.gradient, atol=1e-12)
+    start, piece, empty = (found[reset][0].cycles for reset in ("start", "piece", "empty"))
+    assert start == 400
+    assert empty - 400 > 5 * (piece - 400) > 0  # one of seven pieces
 
 
 @pytest.mark.parametrize("features", ["bi", "dt"])
@@ -382,7 +398,7 @@ def test_a_matrix_and_a_diagonal_add_up_only_among_themselves():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RecurrentBoard("never"), "'empty' or 'start'"),
+        (lambda: RecurrentBoard("never"), "'start', 'empty' or 'piece'"),
         (lambda: Survival(1.0), r"in \(0, 1\)"),
         (lambda: Survival(0.9, share=3), "power of two"),
         (lambda: Survival(0.9, share=4096), "power of two"),

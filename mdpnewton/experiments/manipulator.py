@@ -4,108 +4,32 @@ Every direction is exact. Rewards are shares of the best reward that any method 
 same start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, PyTree
-from rich.table import Table
 
-from mdpnewton.domains.arm import Arm, simulate
 from mdpnewton.domains.manipulator import Manipulator, manipulator
 from mdpnewton.evaluators import LinearGaussianEvaluator
 from mdpnewton.experiments.learning_curves import (
+    FRESH,
     at_points,
-    draw_curves,
     first_reaching,
-    median_reached,
-    shown_final,
     summary,
 )
+from mdpnewton.experiments.manipulator_rows import EM, FIRST_SIZES, ROWS, RULES, Row
+from mdpnewton.experiments.manipulator_shown import draw as draw
+from mdpnewton.experiments.manipulator_shown import pictures as pictures
+from mdpnewton.experiments.manipulator_shown import table as table
 from mdpnewton.experiments.runs import Runs
-from mdpnewton.experiments.settings import check_settings
+from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.experiments.timed_search import Way, timed_search
-from mdpnewton.jobs.job import Work
-from mdpnewton.methods import ExpectationMaximization, Method, Situation
-from mdpnewton.report.figures import Look, Looks, legend_below, look, new_figure
-from mdpnewton.report.tables import new_table
-from mdpnewton.solve import SolveReport
-from mdpnewton.steps import Constant, StepRule, StrongWolfe
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mdpnewton.jobs.job import Job, Results, Work
+from mdpnewton.loop import Record
 
 POINTS = 101  # number of points per curve
 DIVERGED = 0.5  # a run diverged if it ends below this share of its own best
-
-
-class LongMean(Method):
-    """EM with a longer step of the mean; sigma follows EM's rule and therefore stays positive.
-
-    Attributes:
-        factor: Factor by which the step of the mean is longer than EM's.
-    """
-
-    factor: float
-
-    def direct(self, at: Situation) -> tuple[PyTree, SolveReport]:
-        """See `Method`."""
-        step, report = ExpectationMaximization().direct(at)
-        return {**step, "mean": self.factor * step["mean"]}, report
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method with its step rule.
-
-    Attributes:
-        method: The method that gives the direction.
-        step: The step rule that says how far to go.
-        iterations: Number of iterations as a multiple of `Config.iterations`.
-        logarithm: Whether the line search looks at log U instead of U.
-    """
-
-    method: str | Method
-    step: StepRule
-    iterations: float = 1.0
-    logarithm: bool = True
-
-
-WOLFE = StrongWolfe(initial="twice")
-BLOCK = "block_second_gauss_newton"
-EM = "expectation_maximization"
-ROWS = {
-    "line search": {
-        "second_gauss_newton": Row(BLOCK, WOLFE, logarithm=False),
-        "log_second_gauss_newton": Row(BLOCK, WOLFE),
-        "natural": Row("natural", WOLFE, logarithm=False),
-        "log_natural": Row("natural", WOLFE),
-        "expectation_maximization": Row(EM, Constant(1.0), 3.0),
-        "steepest": Row("steepest", WOLFE, logarithm=False),
-        "log_steepest": Row("steepest", WOLFE),
-    },
-    "fixed step": {
-        "second_gauss_newton_30": Row(BLOCK, Constant(30.0)),
-        "second_gauss_newton_10": Row(BLOCK, Constant(10.0)),
-        "second_gauss_newton_100": Row(BLOCK, Constant(100.0)),
-        "long_mean_30": Row(LongMean(30.0), Constant(1.0)),
-        "expectation_maximization": Row(EM, Constant(1.0)),
-        "natural_30": Row("natural", Constant(30.0), logarithm=False),
-    },
-}
-VARIANTS: Looks = {
-    "log_second_gauss_newton": Look("second Gauss-Newton on log U", "deepskyblue"),
-    "log_natural": Look("natural gradient on log U", "darkkhaki"),
-    "log_steepest": Look("steepest ascent on log U", "lightgreen"),
-    "second_gauss_newton_10": Look("second Gauss-Newton, step 10", "deepskyblue"),
-    "second_gauss_newton_30": Look("second Gauss-Newton, step 30", "tab:blue"),
-    "second_gauss_newton_100": Look("second Gauss-Newton, step 100", "navy"),
-    "natural_30": Look("natural gradient, step 30", "tab:olive"),
-    "long_mean_30": Look("mean step 30, EM's sigma", "tab:orange"),
-}
 
 
 @dataclass(frozen=True)
@@ -119,6 +43,17 @@ class Config:
             line search and gets three times as many.
         links: Number of links, N.
         horizon: Number of time steps per episode, H.
+        methods: Names of the methods, separated by commas; by default those of the results page.
+        rule: Line search of all methods, one of the paper's five: "halving", "quadratic"
+            (interpolation by values), "gradient" (cubic interpolation), "bisection" (doubling and
+            bisection) or "wolfe" (cubic interpolation and extrapolation).
+        first: First size of a line search: "quadratic" or "twice" the previous one.
+        tuning_runs: Number of other problems, on which each method chooses its rule and its first
+            size among all ten pairs; with 0, `rule` and `first` hold for all.
+        gradient_norm: Norm of the gradient of log U at which a search stops, for counts as in Table
+            1; with 0, it goes on.
+        sigma: Parameter that a fixed step changes beside K and m: "log" for log sigma, or "raw" for
+            sigma itself, as in the paper.
     """
 
     steps: str = "line search"
@@ -126,9 +61,23 @@ class Config:
     iterations: int = 15
     links: int = 3
     horizon: int = 100
+    methods: str = ""
+    rule: str = "wolfe"
+    first: str = "twice"
+    tuning_runs: int = 0
+    gradient_norm: float = 0.0
+    sigma: str = "log"
 
     def __post_init__(self) -> None:
-        check_settings(self, steps=ROWS)
+        check_settings(
+            self,
+            steps=ROWS,
+            rule=RULES,
+            first=FIRST_SIZES,
+            tuning_runs=0,
+            gradient_norm=0,
+            sigma=("log", "raw"),
+        )
 
 
 SCALES = {
@@ -140,9 +89,22 @@ SCALES = {
 
 def work(config: Config, seed: int) -> Work:
     """Shares of the best reward against iterations and seconds, for every method."""
-    rows = ROWS[config.steps]
-    runs = Runs(searched_way, config, seed, list(rows), config.runs)
-    found = runs.of((yield runs.jobs))
+    every = ROWS[config.steps]
+    shown = config.methods or ",".join(name for name, row in every.items() if row.default)
+    rows = {name: every[name] for name in listed("methods", shown, every)}
+    rules = dict.fromkeys(rows, (config.rule, config.first))
+    tuned: dict[str, Any] = {}
+    if config.tuning_runs and config.steps == "line search":
+        tuned = yield from _tuned(config, seed, [name for name in rows if rows[name].searches])
+        rules |= {name: (one["rule"], one["first"]) for name, one in tuned.items()}
+    runs = {
+        name: Runs(searched_way, config, seed, [name], config.runs, more=_line(*rules[name]))
+        for name in rows
+    }
+    jobs = [job for one in runs.values() for job in one.jobs]
+    jobs.sort(key=lambda job: int(job.arguments["number"]))  # all methods finish a problem first
+    done = yield jobs
+    found = {name: one.of(done)[name] for name, one in runs.items()}
     ways = {name: [Way(**one) for one in each] for name, each in found.items()}
     best: list[float] = []
     poses: list[Any] = []
@@ -152,7 +114,8 @@ def work(config: Config, seed: int) -> Work:
     methods = {name: _summary(each, best, rows[name], config) for name, each in ways.items()}
     results: dict[str, Any] = {"methods": methods, "best": [float(b) for b in best]}
     results["seeds"] = [seed, seed + len(best) - 1]
-    if config.steps == "fixed step":
+    results["tuning"] = tuned
+    if {"second_gauss_newton_30", EM} <= set(ways):
         results["to_reach_em"] = _to_reach_em(ways)
     # The problem whose best policy is best, for the pictures
     place = int(np.argmax(best))
@@ -164,20 +127,72 @@ def work(config: Config, seed: int) -> Work:
     return results
 
 
-def searched_way(settings: dict[str, Any], seed: int, method: str, number: int) -> dict[str, Any]:
+def _tuned(config: Config, seed: int, names: list[str]) -> Generator[list[Job], Results, Any]:
+    """For each method the shares of the best with all rules and first sizes, and the best pair."""
+    pairs = [(rule, first) for rule in RULES for first in FIRST_SIZES]
+    runs = {
+        pair: Runs(
+            *(searched_way, config, FRESH + seed, names, config.tuning_runs),
+            *(f"{'-'.join(pair)}-", _line(*pair)),
+        )
+        for pair in pairs
+    }
+    jobs = [job for one in runs.values() for job in one.jobs]
+    done = yield sorted(jobs, key=lambda job: int(job.arguments["number"]))
+    ends = {
+        pair: {name: [way["objective"][-1] for way in ways] for name, ways in one.of(done).items()}
+        for pair, one in runs.items()
+    }
+    best = np.max([each for one in ends.values() for each in one.values()], axis=0)
+    tuned = {}
+    for name in names:
+        shares = {pair: float(np.mean(ends[pair][name] / best)) for pair in pairs}
+        rule, first = max(pairs, key=lambda pair: shares[pair])
+        each = {"-".join(pair): share for pair, share in shares.items()}
+        tuned[name] = {"rule": rule, "first": first, "shares": each}
+    return tuned
+
+
+def _line(rule: str, first: str) -> dict[str, str]:
+    return {"rule": rule, "first": first}
+
+
+def searched_way(
+    settings: dict[str, Any], seed: int, method: str, number: int, rule: str, first: str
+) -> dict[str, Any]:
     """One search on one problem; some steps come first, so that compilation is not timed."""
     config = Config(**settings)
     problem = manipulator(seed + number, config.links, config.horizon)
-    way = searched(problem, ROWS[config.steps][method], config.iterations, warm=True)
+    row = ROWS[config.steps][method].with_rule(rule, first)
+    if config.sigma == "raw":
+        row = row.with_raw_sigma()
+    way = searched(problem, row, config.iterations, warm=True, flat=config.gradient_norm)
     return {**vars(way), "w": {name: np.asarray(leaf) for name, leaf in way.w.items()}}
 
 
-def searched(problem: Manipulator, row: Row, iterations: int, *, warm: bool = False) -> Way:
-    """One search from the problem's initial parameters; the values are those of U, never log U."""
+def searched(
+    problem: Manipulator, row: Row, iterations: int, *, warm: bool = False, flat: float = 0.0
+) -> Way:
+    """One search from the problem's initial parameters; the values are those of U, never log U.
+
+    Args:
+        problem: The problem.
+        row: Method and step rule.
+        iterations: Number of iterations, before the row's own factor.
+        warm: Whether to run some iterations first, so that compilation is not timed.
+        flat: Norm of the gradient of log U at which to stop.
+    """
     evaluator = LinearGaussianEvaluator(problem.mdp, logarithm=row.logarithm)
-    limit = round(row.iterations * iterations)
+
+    def stops(record: Record) -> bool:
+        scale = 1.0 if row.logarithm else record.objective
+        return record.gradient_norm <= flat * scale
+
     found = timed_search(
-        evaluator, problem.policy, problem.w, row.method, row.step, limit, warm=warm
+        *(evaluator, problem.policy, problem.w, row.method, row.step),
+        round(row.iterations * iterations),
+        warm=warm,
+        stops=stops,
     )
     return replace(found, objective=np.exp(found.objective)) if row.logarithm else found
 
@@ -221,7 +236,7 @@ def _diverged(way: Way) -> bool:
 def _to_reach_em(ways: dict[str, list[Way]]) -> dict[str, Any]:
     """The cost at which second Gauss-Newton reaches EM's final value, as a share of EM's cost."""
     iterations, seconds = [], []
-    pairs = zip(ways["second_gauss_newton_30"], ways["expectation_maximization"], strict=True)
+    pairs = zip(ways["second_gauss_newton_30"], ways[EM], strict=True)
     for way, em in pairs:
         reached = np.flatnonzero(way.objective >= em.objective[-1])
         if reached.size:
@@ -232,88 +247,3 @@ def _to_reach_em(ways: dict[str, list[Way]]) -> dict[str, Any]:
         "iterations": float(np.median(iterations)) if iterations else None,
         "seconds": float(np.median(seconds)) if seconds else None,
     }
-
-
-def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
-    """Figure 6: shares of the best reward against iterations, and against time."""
-    figure, axes = new_figure(1, 2, sharey=True)
-    methods = results["methods"]
-    draw_curves(axes[0], methods, variants=VARIANTS)
-    timed = {name: {"curve": found["time_curve"]} for name, found in methods.items()}
-    draw_curves(axes[1], timed, variants=VARIANTS)
-    axes[0].set_xlabel("iteration")
-    axes[1].set_xlabel("seconds of processor time")
-    axes[0].set_ylabel("share of the best reward")
-    for axis in axes:
-        first = 10 if axis is axes[0] else 0.1  # below it the scale is linear
-        if axis.get_xlim()[1] > 5 * first:
-            axis.set_xscale("symlog", linthresh=first)
-            axis.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
-            axis.xaxis.set_major_formatter("{x:g}")
-        axis.set_ylim(-0.02, 1.02)
-        axis.set_xlim(left=0)
-    axes[0].set_title(f"{config.links}-link manipulator, {config.steps}")
-    axes[1].set_title(f"{len(results['best'])} runs, mean and standard error")
-    legend_below(figure, axes, 4)
-    return {"manipulator": figure}
-
-
-def table(results: dict[str, Any]) -> Table:
-    """The final share of each method, how soon it is close to the best, and when it stopped."""
-    shown = new_table(
-        "Manipulator: share of the best reward; iterations to 90 % and 95 % of it (medians) "
-        "and to the stop (mean)",
-        "method",
-        "final\nshare",
-        "iterations\nto 90 %",
-        "iterations\nto 95 %",
-        "iterations\nto the stop",
-        "runs that\ndiverged",
-    )
-    shown.columns[0].min_width = 16
-    for name, found in results["methods"].items():
-        shown.add_row(
-            look(name, VARIANTS).label,
-            shown_final(found, 2),
-            _needed(found["iterations_to_90_percent"]),
-            _needed(found["iterations_to_95_percent"]),
-            f"{np.mean(found['iterations_at_stop']):.0f}",
-            f"{found['diverged']}",
-        )
-    reach = results.get("to_reach_em")
-    if reach and reach["iterations"] is not None:
-        shown.caption = (
-            f"Step 30 reaches EM's final value in {100 * reach['iterations']:.1f} % of EM's "
-            f"iterations and {100 * reach['seconds']:.1f} % of its time (medians of "
-            f"{reach['runs']} runs)."
-        )
-    return shown
-
-
-def _needed(iterations: Sequence[int | None]) -> str:
-    """The median over all runs, and how many runs reached the level if not all did."""
-    median, count = median_reached(iterations), sum(n is not None for n in iterations)
-    if count == len(iterations):
-        return f"{median:.0f}"
-    return f"{'-' if median is None else f'{median:.0f}'} ({count}/{len(iterations)})"
-
-
-def pictures(results: dict[str, Any], folder: Path) -> list[Path]:
-    """PNG and GIF of the nonlinear arm under the best policy's mean and the linearising torque."""
-    from mdpnewton.report.arm import arm_film, arm_picture
-
-    mean = np.asarray(results["shown"]["mean"])
-    links = len(mean)
-    problem = manipulator(results["shown"]["seed"], links, results["shown"]["horizon"])
-    arm = Arm.uniform(links)
-    still = np.zeros(links)
-    command = jax.tree_util.Partial(_command, jax.numpy.asarray(mean))
-    states = simulate(arm, command, problem.start, still, problem.dt, problem.mdp.horizon)
-    paths = [folder / "arm.png", folder / "arm.gif"]
-    arm_picture(paths[0], arm, states, problem.target)
-    arm_film(paths[1], arm, states, problem.target)
-    return paths
-
-
-def _command(mean: Array, step: Any, state: Array) -> Array:
-    return mean[:, :-1] @ state + mean[:, -1]

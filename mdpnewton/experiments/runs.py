@@ -6,17 +6,20 @@ from typing import Any
 
 from mdpnewton.jobs.job import Job, Results
 
-# Settings that say which jobs there are, not what one of them does: the files of jobs that are
+# Settings that say which jobs there are, or what a job is told by name: the files of jobs that are
 # done serve larger runs too.
-COUNTS = ("runs", "tuning_runs", "practical_runs", "practical_methods", "methods", "size", "choice")
+LEFT_OUT = (
+    *("runs", "tuning_runs", "practical_runs", "practical_methods", "methods"),
+    *("size", "choice", "rule", "first"),
+)
 
 
 @dataclass(frozen=True)
 class Runs:
     """Some methods, each run several times by a function of a module.
 
-    The function is called with `settings`, the `Config` as a dictionary without `COUNTS`, and with
-    `seed`, `method` and `number`, the number of the run. It returns plain data as
+    The function is called with `settings`, the `Config` as a dictionary without `LEFT_OUT`, and
+    with `seed`, `method` and `number`, the number of the run. It returns plain data as
     `files/states.py` saves it.
 
     Attributes:
@@ -41,7 +44,7 @@ class Runs:
     def jobs(self) -> list[Job]:
         """The jobs, in the order in which all methods finish a run before the next one begins."""
         where = f"{self.function.__module__}:{self.function.__name__}"
-        settings = {name: it for name, it in asdict(self.config).items() if name not in COUNTS}
+        settings = {name: it for name, it in asdict(self.config).items() if name not in LEFT_OUT}
         shared = {"settings": settings, "seed": self.seed, **self.more}
         return [
             Job(self._name(method, number), where, {**shared, "method": method, "number": number})

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
+from mdpnewton.comparison import paired_differences
 from mdpnewton.domains.tetris import RecurrentBoard, play
 from mdpnewton.domains.tetris.evaluator import TetrisEvaluator
 from mdpnewton.domains.tetris.policy import AfterstatePolicy, soft_start
+from mdpnewton.domains.tetris.rules import RESETS
 from mdpnewton.experiments.learning_curves import (
     FRESH,
     draw_curves,
@@ -59,6 +61,8 @@ class Config:
         damping: Ridge of every solve, as a share of the matrix's mean diagonal.
         methods: Names of the methods, separated by commas.
         cap: Maximum number of pieces per game.
+        recurrent: What Algorithm 2's recurrent state is: "empty", an empty board whatever the
+            piece; "piece", one with the piece that the game began with; "start", the start alone.
     """
 
     runs: int = 1
@@ -72,9 +76,10 @@ class Config:
     damping: float = 1e-2
     methods: str = "steepest,natural,diagonal_second_gauss_newton,second_gauss_newton"
     cap: int = 10_000_000
+    recurrent: str = "empty"
 
     def __post_init__(self) -> None:
-        check_settings(self, damping=0)
+        check_settings(self, damping=0, recurrent=RESETS)
 
 
 SCALES = {
@@ -124,6 +129,7 @@ def work(config: Config, seed: int) -> Work:
     shown = max(every, key=lambda one: one["greedy"])
     return {
         "methods": results,
+        "differences": paired_differences({n: one["finals"] for n, one in results.items()}),
         "best": {"weights": shown["w"], "greedy": shown["greedy"]},
         "board": [config.height, config.width],
         "features": config.features,
@@ -136,7 +142,7 @@ def searched(settings: dict[str, Any], seed: int, method: str, number: int) -> d
     config = Config(**settings)
     policy, way, seed = _policy(config), method_of(method, config.damping), seed + number
     evaluator = TetrisEvaluator(
-        RecurrentBoard(h1=method == FIRST),
+        RecurrentBoard(config.recurrent, h1=method == FIRST),
         games=config.games,
         line_games=config.games,
         cap=config.cap,

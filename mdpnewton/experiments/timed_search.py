@@ -42,8 +42,9 @@ def timed_search(
     iterations: int,
     *,
     warm: bool = False,
+    stops: Callable[[Record], bool] = lambda record: False,
 ) -> Way:
-    """`search` until all iterations are done or a step is refused.
+    """`search` until all iterations are done, a step is refused, or it is to stop.
 
     Args:
         evaluator: Exact evaluator. With it a refused step would be refused again.
@@ -53,6 +54,7 @@ def timed_search(
         step: The step rule that says how far to go.
         iterations: Maximum number of iterations.
         warm: Whether to run some iterations first, so that compilation is not timed.
+        stops: Asked after every iteration; True ends the search.
     """
     kept = job_checkpoint()
     before = kept.load()
@@ -61,7 +63,7 @@ def timed_search(
 
     def after(record: Record, w: PyTree) -> bool:
         seconds.append(spent + time.process_time() - began)
-        return not record.step.accepted
+        return not record.step.accepted or stops(record)
 
     def keep(state: Callable[[], State]) -> None:
         kept.keep(lambda: {"search": state(), "seconds": seconds})

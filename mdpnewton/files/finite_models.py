@@ -85,6 +85,8 @@ def save_model(
     """
     call = "save_model"
     instance(call, "mdp", mdp, FiniteMDP, "pass a finite MDP")
+    if not Path(path).parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {Path(path).parent}; make it first")
     kinds = Gibbs | TabularSoftmax | None
     instance(call, "policy", policy, kinds, "pass a Gibbs or TabularSoftmax policy, or None")
     content: dict[str, Any] = {"reward": mdp.reward, "start": mdp.start, "criterion": mdp.criterion}

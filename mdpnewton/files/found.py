@@ -70,7 +70,9 @@ def found_in(folder: Path) -> Found:
         else:
             problems.append(f"{name} holds no JSON object and was left out.")
     if "config.json" not in files and not any(one.startswith("config") for one in problems):
-        problems.append("There is no config.json: this may not be a run folder.")
+        unknown = "how the results were made is not known" if "results.json" in files else ""
+        unknown = unknown or "this may not be a run folder"
+        problems.append(f"There is no config.json: {unknown}.")
     metrics, times = (_lines(folder / name, problems) for name in ("metrics.jsonl", TIMES))
     return Found(folder, files, metrics, times, problems)
 

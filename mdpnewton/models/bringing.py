@@ -61,13 +61,14 @@ def from_function(
                 for p, after, reward, done in outcomes:
                     if done:
                         table.add(place, column, -1, p, reward)
-                    elif p:
+                    elif p != 0:
                         table.add(place, column, known(after), p, reward)
             except (TypeError, ValueError) as error:
                 if str(error).startswith(f"`{FUNCTION}"):
                     raise
                 reason = " ".join(str(error).split())
-                rule = "must yield (probability, next state, reward, done) with a hashable state"
+                rule = "must yield (probability, next state, reward, done) with a probability from "
+                rule += "0 to 1, a finite reward and a hashable state"
                 at = f"state {told(state)}, action {told(action)}"
                 refuse(FUNCTION, "step", f"{rule}, but did not for {at}: {reason}")
     first = np.zeros(len(found))
@@ -94,7 +95,7 @@ def from_gymnasium(environment: Any, given: Mapping[str, Any]) -> FiniteMDP:
     if not isinstance(rows, Mapping | Sequence) or not len(rows):
         rule = f"has no table of transitions `P`, got {type(inner).__name__}"
         refuse(call, "environment", f"{rule}; `mdpnewton train` learns on it from samples")
-    size, table = len(rows), _Table()
+    size, table, state, action = len(rows), _Table(), 0, 0
     try:
         for state in range(size):
             for action in range(len(rows[state])):
@@ -103,7 +104,7 @@ def from_gymnasium(environment: Any, given: Mapping[str, Any]) -> FiniteMDP:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         rule = "has a table `P` that is not P[state][action] = [(probability, next state, reward, "
         rule += f"terminated), ...] with states and actions from 0 on: {type(error).__name__}"
-        refuse(call, "environment", f"{rule} {error} at state {state}")
+        refuse(call, "environment", f"{rule} {error} at state {state}, action {action}")
     start = getattr(inner, "initial_state_distrib", None)
     if start is None and "start" not in given:
         rule = "has no `initial_state_distrib`"
@@ -183,7 +184,9 @@ class _Table:
         self.earned = _Entries(array("q"), array("i"), array("q"), array("d"))
 
     def add(self, state: int, action: int, after: int, p: float, reward: float) -> None:
-        """One outcome of a pair."""
+        """One outcome of a pair; several may lead to the same state, whose sum would hide this."""
+        if not (p >= 0 and reward - reward == 0):  # NaN too
+            raise ValueError(f"probability {p}, reward {reward}")
         entries = self.entries
         entries.p.append(p)
         entries.state.append(state)

@@ -47,7 +47,7 @@ class RecurrentSums(_Sums):
         self.trace, self.curvature = np.zeros(size), np.zeros((size, size))
         self.squares = np.zeros((size, size))
         self.h1 = np.zeros((size, size)) if rule.h1 else None
-        self.started = False
+        self.started, self.first = False, 0
 
     def begin(self) -> None:
         """The start of a game is a visit under either setting."""
@@ -57,8 +57,10 @@ class RecurrentSums(_Sums):
         """Phi1 += score, Phi2 -= covariance; Delta += lines Phi."""
         super().step(step)
         score, covariance = score_and_covariance(step)
-        empty = not step.board.any() and self.rule.reset == "empty"
-        visit = empty or not self.started
+        if not self.started:
+            self.first = step.piece
+        again = {"start": False, "empty": True, "piece": step.piece == self.first}
+        visit = not self.started or (again[self.rule.reset] and not step.board.any())
         self.started = True
         if visit:
             self.cycles += 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdpnewton.domains.tetris.streams import SPARE_BITS
 
-RESETS = ("empty", "start")
+RESETS = ("start", "empty", "piece")  # the kernel knows them by their places
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class RecurrentBoard:
     added to the estimates of the gradient and of H2.
 
     Args:
-        reset: "empty": every empty board is a visit, as in Section 6.5. "start": only the start
-            of a game is; with `include_start` the estimates are then unbiased for the gradient
-            and H2 of the expected lines of a game.
+        reset: "empty": every empty board is a visit, whatever the piece, as in Section 6.5.
+            "piece": an empty board is one with the piece that the game began with, as the state is
+            board and piece. "start": only the start of a game is; with `include_start` the
+            estimates are then unbiased for the gradient and H2 of the expected lines of a game.
         include_start: Whether the score at the recurrent state itself enters its trace.
         h1: Whether to accumulate H1 too, which the first Gauss-Newton method needs.
     """
@@ -36,7 +37,7 @@ class RecurrentBoard:
     def __post_init__(self) -> None:
         if self.reset not in RESETS:
             raise ValueError(
-                f"`RecurrentBoard(reset=...)` is 'empty' or 'start', got {self.reset!r}."
+                f"`RecurrentBoard(reset=...)` is 'start', 'empty' or 'piece', got {self.reset!r}."
             )
 
 

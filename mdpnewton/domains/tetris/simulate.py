@@ -11,6 +11,7 @@ from mdpnewton.domains.tetris.chunks import in_order
 from mdpnewton.domains.tetris.games import EstimateChunk, PlayChunk, Played
 from mdpnewton.domains.tetris.pieces import check_size
 from mdpnewton.domains.tetris.rules import (
+    RESETS,
     Estimate,
     RecurrentBoard,
     Rule,
@@ -162,19 +163,19 @@ def estimate(
     required("numba", "Tetris")
     table = policy_table(given, features, width)
     size, survival = len(given), isinstance(rule, Survival)
-    critic, beta, share, at_empty, include_start = np.zeros(height + 1), 1.0, 1, True, True
+    critic, beta, share, reset, include_start = np.zeros(height + 1), 1.0, 1, 0, True
     side, squared = padded(size), isinstance(rule, RecurrentBoard) and rule.h1
     if isinstance(rule, Survival):
         critic, beta, share = rule.table(height), float(rule.beta), rule.share
     else:
-        at_empty, include_start = rule.reset == "empty", bool(rule.include_start)
+        reset, include_start = RESETS.index(rule.reset), bool(rule.include_start)
     entries = sum(area(features, size, diagonal=diagonal))
     squares = squared * (side if diagonal else side**2)
 
     chunk = EstimateChunk(
         (table, features == "dt", height, width),
         (seed, cap),
-        (survival, at_empty, include_start, beta, critic, share, diagonal),
+        (survival, reset, include_start, beta, critic, share, diagonal),
         (side, squares, entries, entries),
     )
     played: list[tuple[np.ndarray, ...]] = []

@@ -45,7 +45,7 @@ def curve_charts(results: Mapping[str, Any], axes: Sequence[str]) -> list[Part]:
         if kind != "curve" and place:
             title = f"{title}, {spoken(kind)}" if title != spoken(kind) else title
         drawn = [_drawn(name, each) for name, each in methods.items()]
-        title = title[:1].upper() + title[1:] if title != "curve" else "Learning curves"
+        title = headed(title) if title != "curve" else "Learning curves"
         for more, some in _by_length(drawn):
             found.append(chart(f"{title}{more}", across or x, up or y, some, note=_note(some)))
     return [*found, *_recorded(results), *_paths(results), *_series(results)]

@@ -131,6 +131,8 @@ def _experiment_asked(found: Found, shown: Shown) -> str:
     name = text(found.config.get("experiment"))
     scale, seed = text(found.config.get("scale"), "?"), found.config.get("seed", "?")
     shows = f": {shown[name][0]}" if name in shown else ""
+    model = text(mapping(found.config.get("settings")).get("model"))
+    shows = f" on {Path(model).name}" if model else shows
     return f"{name}{shows} ({scale} scale, seed {seed})"
 
 
@@ -252,12 +254,15 @@ def _tetris_asked(found: Found, shown: Shown) -> str:
 
 
 def _other_asked(found: Found, shown: Shown) -> str:
-    return text(found.config.get("command")) or f"The folder {found.folder.name}"
+    what = "results" if curves.ends(found.results) else "folder"
+    return text(found.config.get("command")) or f"The {what} {found.folder.name}"
 
 
 def _other_verdict(found: Found) -> tuple[str, str]:
     if not found.results:
         return "open", "There are no results in this folder."
+    if curves.ends(found.results):
+        return _experiment_verdict(found)
     return "open", "The folder holds results of a kind that this page does not know."
 
 

@@ -178,9 +178,9 @@ def spoken(name: Any) -> str:
 
 
 def headed(name: Any) -> str:
-    """A name as a heading, which leaves the capitals within it as they are."""
+    """A name as a heading; capitals within it and ids such as mdpnewton/Navigation-v0 stay."""
     said = spoken(name)
-    return said[:1].upper() + said[1:]
+    return said if "/" in said.split(" ")[0] else said[:1].upper() + said[1:]
 
 
 def told(value: Any) -> str:

@@ -23,6 +23,8 @@ from mdpnewton.domains.tetris.kernels.play import (
     workspace,
 )
 
+ANY_PIECE, SAME_PIECE = 1, 2  # places in `rules.RESETS`
+
 
 @njit(inline="always")
 def add_to(into, factor, what):
@@ -57,7 +59,7 @@ def _kept_on_disk(sources):
         cap,
         stop,
         survival,
-        at_empty,
+        reset,
         include_start,
         beta,
         critic,
@@ -88,7 +90,7 @@ def _kept_on_disk(sources):
         covariance, curvature = np.zeros(h2.shape[0]), np.zeros(h2.shape[0])
         squares, squared = np.zeros(h1.shape[0]), h1.shape[0] > 0
         recent = np.zeros(height + 1)  # beta^(pieces since) by height
-        cycles, visit, guided = 0, False, survival and critic.any()
+        cycles, visit, guided, began = 0, False, survival and critic.any(), 0
         extent = at.DIAGONAL if diagonal else at.WHOLE
         for game in range(lines.shape[0]):
             piece_state = start_stream(seed, first + game, 1)
@@ -135,7 +137,10 @@ def _kept_on_disk(sources):
                     else:
                         wanted = at.NOTHING
                 else:
-                    visit = played == 0 or (at_empty and cells == 0)
+                    if played == 0:
+                        began = piece
+                    again = reset == ANY_PIECE or (reset == SAME_PIECE and piece == began)
+                    visit = played == 0 or (again and cells == 0)
                     if visit:
                         cycles += 1
                         add_to(fisher, 1.0, curvature)
