@@ -54,6 +54,9 @@ def with_policy(mdp, kind, seed=0):
     both = jnp.asarray(np.concatenate([gain, offset], axis=1))
     if kind == "with_offset":
         return mn.LinearGaussian(covariance, d + 1, affine_features), both
+    if kind == "full":
+        policy = mn.FullGaussian(k, d + 1, affine_features)
+        return policy, policy.parameters(both, 0.3 * covariance)
     scale = jnp.asarray(rng.uniform(0.3, 0.8, size=k))
     policy = mn.Gaussian(k, d + 1, affine_features, scale="precision_root")
     return policy, {"mean": both, "scale": scale}
@@ -67,6 +70,8 @@ def law(policy, w, d):
         return K, m, np.asarray(policy.covariance)
     if isinstance(policy, mn.AffineGaussian):
         return K, m, np.exp(2 * float(policy.log_sigma(w))) * np.eye(len(m))
+    if isinstance(policy, mn.FullGaussian):
+        return K, m, np.linalg.inv(np.asarray(policy.precision(w)))
     return K, m, np.diag(np.asarray(w["scale"]) ** -2)
 
 
@@ -153,6 +158,7 @@ CASES = [
     ("affine", 1, 2),
     ("linear", 2, 1),
     ("gaussian", 1, 2),
+    ("full", 1, 2),
 ]
 
 

@@ -14,7 +14,7 @@ from problems import random_mdp
 from shapes import CORE
 
 import mdpnewton as mn
-from mdpnewton.evaluation import Matrix
+from mdpnewton.evaluation import Matrix, MatrixDiagonal
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mdpnewton"
@@ -30,9 +30,9 @@ def weighted(**changes):
 
 def test_axes_of_one_name_must_have_one_size():
     with pytest.raises(TypeCheckError, match="entries"):
-        Matrix(jnp.zeros(3), jnp.eye(4))
-    with pytest.raises(TypeCheckError, match="'p'"):
-        Matrix(jnp.zeros(3), jnp.eye(3)).mv(jnp.zeros((3, 1)))
+        MatrixDiagonal(jnp.zeros(3), jnp.ones(4))
+    with pytest.raises(TypeCheckError, match="'action'"):
+        mn.LinearGaussian([[1.0]], 2).log_prob(jnp.zeros((1, 2)), jnp.zeros(2), jnp.zeros(3))
 
 
 def test_what_is_given_back_is_checked():

@@ -12,6 +12,7 @@ from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
 from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 from mdpnewton.policies.affine import AffineGaussian, Deviation
+from mdpnewton.policies.full_gaussian import FullGaussian
 from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
 from mdpnewton.threads import threads_for
 
@@ -19,8 +20,8 @@ from mdpnewton.threads import threads_for
 class QuadraticEvaluator(Evaluator):
     r"""Computes U, and pairs with which every form of `FORMS` is exact, on a `QuadraticMDP`.
 
-    It evaluates `AffineGaussian`, and `LinearGaussian` and `Gaussian` with features affine in the
-    state. With r the noise of the action,
+    It evaluates `AffineGaussian`, and `LinearGaussian`, `Gaussian` and `FullGaussian` with features
+    affine in the state. With r the noise of the action,
     $-A(s,a) = r^\top G r - \mathrm{tr}\,G\Sigma + 2r^\top E x$ is linear in x = (s, 1), and odd
     powers of r average out. So all forms are quadratic in the state, for the weights p A as well as
     p V, and a few nodes with the second moments of both measures replace them without loss: 2d
@@ -226,13 +227,16 @@ def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndar
     elif isinstance(policy, LinearGaussian):
         states, mean, features = d, w, _affine(policy.features, d)
         covariance = np.asarray(policy.covariance)
+    elif isinstance(policy, FullGaussian):
+        states, mean, features = d, w["mean"], _affine(policy.features, d)
+        covariance = np.asarray(_covariance(policy, w))
     elif isinstance(policy, Gaussian):
         states, mean, features = d, w["mean"], _affine(policy.features, d)
         covariance = np.diag(np.exp(2 * np.asarray(policy.log_sigma(w))))
     else:
         raise ValueError(
-            f"`QuadraticEvaluator` is exact for `AffineGaussian`, `LinearGaussian` and `Gaussian` "
-            f"alone, got {type(policy).__name__}."
+            f"`QuadraticEvaluator` is exact for `AffineGaussian`, `LinearGaussian`, `Gaussian` and "
+            f"`FullGaussian` alone, got {type(policy).__name__}."
         )
     if (states, len(covariance)) != (d, k) or mean.shape != (k, len(features)):
         raise ValueError(
@@ -254,6 +258,11 @@ def _affine(features: Any, d: int) -> np.ndarray:
     if not np.allclose(seen, expected, rtol=1e-9, atol=1e-9 * np.abs(F).max()):
         raise ValueError("`QuadraticEvaluator` needs features that are affine in the state.")
     return F
+
+
+@eqx.filter_jit
+def _covariance(policy: FullGaussian, w: PyTree) -> Array:
+    return policy.covariance(w)
 
 
 @eqx.filter_jit

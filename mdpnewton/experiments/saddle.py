@@ -19,13 +19,13 @@ from rich.table import Table
 
 from mdpnewton.comparison.intervals import interval, paired_differences
 from mdpnewton.evaluators import ControllerEvaluator
-from mdpnewton.experiments.fsc import optimum
 from mdpnewton.experiments.learning_curves import first_reaching
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.files.pomdp import load_pomdp
 from mdpnewton.jobs import job_checkpoint
 from mdpnewton.jobs.job import Work
+from mdpnewton.models.pomdp import optimal_value
 from mdpnewton.policies import FiniteStateController
 from mdpnewton.report.figures import legend_below, look, new_figure
 from mdpnewton.report.tables import new_table
@@ -203,6 +203,13 @@ def searched(
         if way.interrupted:
             raise KeyboardInterrupt
     return {"objective": way.objective, "seconds": way.seconds}
+
+
+def optimum(
+    settings: dict[str, Any], seed: int, problem: str, method: str, number: int
+) -> float | None:
+    """Value of the best policy with any memory, where it can be computed."""
+    return optimal_value(load_pomdp(problem))
 
 
 def _summary(way: Mapping[str, Any], best: float, config: Config) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mdpnewton.policies.check import PolicyCheck, check_policy
 from mdpnewton.policies.controller import FiniteStateController
 from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
 from mdpnewton.policies.features import OneHot, RadialBasis, RandomFourier, Standardized
+from mdpnewton.policies.full_gaussian import FullGaussian
 from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
 from mdpnewton.policies.linear_softmax import LinearSoftmax
 from mdpnewton.policies.network import NetworkCategorical, NetworkGaussian, mlp
@@ -26,6 +27,7 @@ __all__ = [
     "Deviation",
     "DiagonalGaussian",
     "FiniteStateController",
+    "FullGaussian",
     "Gaussian",
     "Gibbs",
     "LinearGaussian",

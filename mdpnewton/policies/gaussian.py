@@ -102,7 +102,7 @@ class LinearGaussian(Policy):
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
         """The value-weighted least-squares fit of the actions."""
-        return _weighted_fit(self.features, w, pairs)
+        return weighted_fit(self.features, w, pairs)
 
 
 class Gaussian(Policy):
@@ -219,7 +219,7 @@ class Gaussian(Policy):
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
         """Weighted least squares for the mean, then the weighted variance about it."""
-        mean = _weighted_fit(self.features, w["mean"], pairs)
+        mean = weighted_fit(self.features, w["mean"], pairs)
         phi = jax.vmap(self.features)(pairs.states)
         error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
         variance = jnp.einsum("nj,njk->k", pairs.value, error**2) / pairs.value.sum()
@@ -271,7 +271,7 @@ def second_derivatives(f: Callable[[Array], Scalar], x: Array) -> Array:
     return found
 
 
-def _weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:
+def weighted_fit(features: Features, mean: Array, pairs: WeightedPairs) -> Array:
     """Argmin over M of sum c_i |a_i - M phi_i|^2; the one of least change if it is not unique."""
     phi = jax.vmap(features)(pairs.states)
     error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]

@@ -6,6 +6,7 @@ from mdpnewton.simulators.described import described, spaces_of
 from mdpnewton.simulators.distributed import Distributed
 from mdpnewton.simulators.finite import FiniteSimulator
 from mdpnewton.simulators.gymnasium import GymnasiumSimulator
+from mdpnewton.simulators.quadratic import QuadraticSimulator
 from mdpnewton.simulators.timed import Timed, tells_time, timed, with_time
 from mdpnewton.simulators.trajectories import Trajectories
 
@@ -15,6 +16,7 @@ __all__ = [
     "DivergedError",
     "FiniteSimulator",
     "GymnasiumSimulator",
+    "QuadraticSimulator",
     "SimulationError",
     "Simulator",
     "Spaces",
