@@ -45,7 +45,7 @@ class Config:
     shown: float = 4.0
 
     def __post_init__(self) -> None:
-        check_settings(self, largest={"above": 0.0}, shown=0, points=2)
+        check_settings(self, largest={"above": 0.0}, shown=0)
 
 
 SCALES = {"quick": Config(), "laptop": Config(points=11), "paper": Config(points=41)}
