@@ -74,6 +74,10 @@ class RegionSolver(Solver):
         """What the region takes off the model for a step of that length."""
         return 0.0
 
+    def rescaled(self, scale: float) -> Self:
+        """This solver for a model that is divided by a number."""
+        return self
+
     def within(self, radius: float | None) -> Self:
         """See `Solver`."""
         return self if radius is None else replace(self, radius=radius)
@@ -82,33 +86,43 @@ class RegionSolver(Solver):
         """See `Solver`; the report has the certificate as `region`."""
         flat, unravel = on_host(b), ravel_pytree(b)[1]
         with np.errstate(all="ignore"):
-            found = None
-            if np.isfinite(flat).all():
-                whole = flat.size <= self.dense
-                found = self._whole(A, flat) if whole else self._projected(A, b, flat)
+            return self._solved(A, b, flat, unravel)
+
+    def _solved(
+        self, A: Operator, b: PyTree, flat: np.ndarray, unravel: Any
+    ) -> tuple[PyTree, SolveReport]:
+        # A power of two takes the scale out, which changes no digit: squares may not overflow.
+        largest = float(np.abs(flat).max(initial=0.0))
+        scale = 2.0 ** np.floor(np.log2(largest)) if 0 < largest < np.inf else 1.0
+        inside, side, found = self.rescaled(scale), flat / scale, None
+        if np.isfinite(flat).all():
+            way = inside._whole if flat.size <= self.dense else inside._projected
+            found = way(A, b, side, scale)
         if found is None or not np.isfinite(found.step).all():
             zero = np.zeros_like(flat)
             return unravel(jnp.asarray(zero)), SolveReport(self.name, "not finite", np.nan, 0)
         s, image, length = found.step, found.image, float(np.linalg.norm(found.step))
-        left = float(np.linalg.norm(image + found.multiplier * s - flat))
-        residual = left / max(float(np.linalg.norm(flat)), found.multiplier * length, 1e-300)
-        gain = float(s @ flat - 0.5 * s @ image) - self.penalty(length)
+        left = float(np.linalg.norm(image + found.multiplier * s - side))
+        residual = left / max(float(np.linalg.norm(side)), found.multiplier * length, 1e-300)
+        gain = float(s @ side - 0.5 * s @ image) - inside.penalty(length)
         ended = residual <= max(self.tolerance, INACCURATE)
         unsolved = "inaccurate" if flat.size <= self.dense else "iterations"
+        if not np.isfinite(residual):
+            unsolved = "not finite"
         return unravel(jnp.asarray(s)), SolveReport(
             solver=self.name,
             status="solved" if ended else unsolved,
             residual=residual,
             iterations=found.products,
-            smallest_curvature=found.smallest,
+            smallest_curvature=scale * found.smallest,
             negative_curvature=found.negative,
             singular=found.singular,
             ridge=self.ridge,
-            region=Region(self.radius, gain, found.multiplier, found.boundary),
+            region=Region(self.radius, scale * gain, scale * found.multiplier, found.boundary),
         )
 
-    def _whole(self, A: Operator, b: np.ndarray) -> "_Found | None":
-        matrix = np.asarray(A.dense(), float) + self.ridge * np.eye(b.size)
+    def _whole(self, A: Operator, tree: PyTree, b: np.ndarray, scale: float) -> "_Found | None":
+        matrix = (np.asarray(A.dense(), float) + self.ridge * np.eye(b.size)) / scale
         if not np.isfinite(matrix).all():
             return None
         with threads_for(10.0 * b.size**3):
@@ -117,11 +131,11 @@ class RegionSolver(Solver):
         step = vectors @ inner.step
         return inner._replace(step=step, image=matrix @ step, products=1)
 
-    def _projected(self, A: Operator, tree: PyTree, b: np.ndarray) -> "_Found | None":
+    def _projected(self, A: Operator, tree: PyTree, b: np.ndarray, scale: float) -> "_Found | None":
         unravel = ravel_pytree(tree)[1]
 
         def product(p: np.ndarray) -> np.ndarray:
-            return on_host(A.mv(unravel(jnp.asarray(p)))) + self.ridge * p
+            return (on_host(A.mv(unravel(jnp.asarray(p)))) + self.ridge * p) / scale
 
         basis = _Basis(b.size)
         basis.extend(b, product, self.iterations, self._ends(b))
@@ -180,7 +194,7 @@ class RegionSolver(Solver):
         else:
 
             def above(extra: float) -> float:
-                size = float(np.linalg.norm(step_at(extra)))
+                size = max(float(np.linalg.norm(step_at(extra))), 1e-300)
                 if steep and extra <= 0:
                     return -1.0
                 return self.length(lowest + extra) / size - 1
@@ -228,7 +242,11 @@ class Cubic(RegionSolver):
 
     def penalty(self, length: float) -> float:
         """See `RegionSolver`."""
-        return length**3 / (6.0 * self.radius)
+        return length * length * length / (6.0 * self.radius)
+
+    def rescaled(self, scale: float) -> Self:
+        """See `RegionSolver`."""
+        return replace(self, radius=self.radius * scale)
 
 
 class _Found(NamedTuple):
