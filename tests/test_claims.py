@@ -125,3 +125,19 @@ def test_newton_may_descend_where_the_hessian_is_indefinite():
     else:
         pytest.fail("no problem on which Newton's direction descends")
     assert mn.direction("second_gauss_newton", policy, jnp.asarray(w), pairs).report.slope > 0
+
+
+def test_section_4_2_1_a_ridge_makes_the_first_method_ascend():
+    mdp = random_mdp(1)
+    policy, _, w = gibbs(1, mdp)
+    pairs = evaluated(mdp, policy, jnp.asarray(w))
+    matrix = -np.asarray(mn.curvature(policy, jnp.asarray(w), pairs, "A1+A2").dense())
+    lowest = -np.linalg.eigvalsh(matrix).min()
+    slopes = [
+        mn.direction(
+            mn.Precondition("A1+A2", mn.Dense(ridge=ridge)), policy, jnp.asarray(w), pairs
+        ).report.slope
+        for ridge in (0.0, 1.1 * lowest)
+    ]
+    assert lowest > 0
+    assert slopes[0] < 0 < slopes[1]
