@@ -24,7 +24,8 @@ def asked(command):
     name, *words = shlex.split(command)
     pairs = list(zip(words[::2], words[1::2], strict=True))
     changes = dict(text.split("=", 1) for flag, text in pairs if flag == "--set")
-    return name, dict(pairs)["--scale"], int(dict(pairs)["--seed"]), changes
+    given = dict(pairs)
+    return name, given["--scale"], int(given.get("--seed", 0)), changes
 
 
 def shown():

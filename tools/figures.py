@@ -40,6 +40,7 @@ SHOWN = {
     "mccallum": "mccallum --scale paper --seed 100",
     "careful": "careful --scale paper --seed 100",
     "fsc": "fsc --scale laptop --seed 100",
+    "saddle": "saddle --scale laptop",
     "cartpole": "cartpole --scale laptop --seed 100",
     "navigation": "navigation --scale laptop --seed 100",
     "navigation-100": "navigation --scale paper --seed 200 --set tuning_runs=6 "
