@@ -21,6 +21,17 @@ STARTS = [
 STARTS += ["zero-0.01", "bertsekas-0.01"]
 FIVE = "--scale laptop --seed 100 --set runs=5 --set iterations=20"
 LITERAL = "steepest,natural,compatible_natural,first_gauss_newton,second_gauss_newton,random"
+SIZED = ",".join(
+    [
+        *(f"second_gauss_newton_{size}" for size in (10, 20, 30, 100, 250)),
+        "expectation_maximization",
+        *(
+            f"{name}_{size}"
+            for name in ("natural", "steepest")
+            for size in (0.001, 0.01, 0.1, 1, 10, 20, 30, 100, 250)
+        ),
+    ]
+)
 AT_ONE = "first_gauss_newton_at_1,second_gauss_newton_at_1"
 
 
@@ -42,10 +53,14 @@ SHOWN = {
     "fsc": "fsc --scale laptop --seed 100",
     "saddle": "saddle --scale laptop",
     "cartpole": "cartpole --scale laptop --seed 100",
+    "cartpole-fresh": "cartpole --scale paper --seed 200 --set tuning_runs=0 "
+    f"--set practical_runs=0 --set runs=20 --set methods={LITERAL},{AT_ONE}",
     "navigation": "navigation --scale laptop --seed 100",
     "navigation-100": "navigation --scale paper --seed 200 --set tuning_runs=6 "
     "--set practical_runs=0",
     "manipulator-fixed-step": "manipulator-fixed-step --scale laptop --seed 100",
+    "manipulator-sizes": "manipulator-fixed-step --scale laptop --seed 200 --set runs=6 "
+    f"--set iterations=300 --set methods={SIZED}",
     "manipulator-line-search": "manipulator-line-search --scale laptop --seed 100 --set runs=16",
     "ball-in-cup": "ball-in-cup --scale paper --seed 100 --set threads=1",
     "ball-in-cup/two-seconds.json": "ball-in-cup --scale laptop --seed 200 --set duration=2 "
