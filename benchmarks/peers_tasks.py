@@ -188,6 +188,17 @@ STUDIES = {
             Tracking=20_000,
             Ridge=20_000,
             Throws=5_000,
+        )
+        + small(
+            "more_tasks",
+            Ball=10_000,
+            Reservoir=30_000,
+            Rooms=15_000,
+            Ship=15_000,
+            Shaken=20_000,
+            Arm=15_000,
+            Lights=15_000,
+            Toss=8_000,
         ),
         tuple(Entry(learner, 5) for learner in (PRESET, LINEAR, MLP, PPO)),
     ),
