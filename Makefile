@@ -65,6 +65,8 @@ benchmark: setup
 	$(BIN)/python benchmarks/simulators.py
 	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/cg.py
+	$(BIN)/python benchmarks/sampled_directions.py
+	$(BIN)/python benchmarks/estimates.py
 	$(BIN)/python benchmarks/linear_gaussian.py
 	$(BIN)/python benchmarks/controllers.py
 	$(BIN)/python benchmarks/growing.py
@@ -77,21 +79,10 @@ benchmark: setup
 clean:
 	rm -rf .venv .bootstrap site .pytest_cache .mypy_cache .ruff_cache
 
-# The results and figures that the documentation shows. The runs themselves are under runs/figures, and
-# the same command goes on with them after an interruption.
-figure = $(BIN)/mdpnewton run $(2) --seed 100 --out runs/figures/$(1) && mkdir -p docs/results/$(1) \
-  && find runs/figures/$(1) -maxdepth 1 -type f ! -name '.*' ! -name sessions.json ! -name report.html -exec cp {} docs/results/$(1) ';'
-
+# The results and figures that the documentation shows, or those parts of them that are named:
+# make figures ONLY='cartpole hallway'. The same command goes on after an interruption.
 figures: setup
-	for name in demo offset richness cartpole navigation manipulator-fixed-step fsc tetris; do \
-	  $(call figure,$$name,$$name --scale laptop) || exit 1; done
-	$(call figure,manipulator-line-search,manipulator-line-search --scale laptop --set runs=16)
-	$(call figure,tetris-full,tetris-full --scale laptop --set runs=1 --set iterations=40)
-	$(call figure,tetris-training/bi10,tetris-training --scale laptop)
-	$(call figure,tetris-training/bi20,tetris-training --scale laptop --set runs=3 --set minutes=5 --set height=20)
-	$(call figure,tetris-training/dt10,tetris-training --scale laptop --set runs=5 --set minutes=3 --set features=dt)
-	for name in ball-in-cup invariance hallway mccallum; do \
-	  $(call figure,$$name,$$name --scale paper) || exit 1; done
+	$(BIN)/python tools/figures.py $(ONLY)
 
 # The same figures from the results that are there: nothing is run again.
 redraw: setup

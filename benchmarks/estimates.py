@@ -77,12 +77,17 @@ def entries(policy: Any, w: Any, pairs: Any) -> dict[str, np.ndarray]:
     return {name: np.ravel(np.asarray(each)) for name, each in found.items()}
 
 
-def noise(batches: list[np.ndarray], episodes: int) -> dict[str, float]:
-    """The relative standard deviation of a batch, and the episodes that are needed."""
+def noise(batches: list[np.ndarray], episodes: int) -> dict[str, float | None]:
+    """The relative standard deviation of a batch, and the episodes that are needed.
+
+    None where the mean of all batches is lost in their noise.
+    """
     every = np.array(batches)
     variance = float(every.var(axis=0, ddof=1).sum())
     square = float((every.mean(axis=0) ** 2).sum()) - variance / len(every)
-    relative = float(np.sqrt(variance / square)) if square > 0 else float("inf")
+    if square <= 0:
+        return {"relative": None, "episodes": None}
+    relative = float(np.sqrt(variance / square))
     return {"relative": relative, "episodes": episodes * (relative / WITHIN) ** 2}
 
 
@@ -129,8 +134,13 @@ def measure(repetitions: int) -> dict[str, Any]:
         "repetitions": repetitions,
         "batch": EPISODES,
         "matrices": from_episodes(repetitions),
-        "recurrent": recurrent_states(repetitions // 2),
+        "recurrent": recurrent_states(repetitions // 4),
     }
+
+
+def told(number: float | None, how: str) -> str:
+    """A number in a table."""
+    return "-" if number is None else format(number, how)
 
 
 def show(found: dict[str, Any]) -> None:
@@ -140,13 +150,13 @@ def show(found: dict[str, Any]) -> None:
     for name, baselines in found["matrices"].items():
         for baseline, kinds in baselines.items():
             for kind, row in kinds.items():
-                shown = f"{row['relative']:.2f}", f"{row['episodes']:,.0f}"
+                shown = told(row["relative"], ".2f"), told(row["episodes"], ",.0f")
                 table.add_row(name, baseline, kind, *shown)
     console.print(table)
     table = Table("weights", "recurrent state", "visits per game", "gradient", "H2")
     for name, resets in found["recurrent"].items():
         for reset, row in resets.items():
-            noises = (f"{row[kind]['relative']:.2f}" for kind in ("gradient", "H2"))
+            noises = (told(row[kind]["relative"], ".2f") for kind in ("gradient", "H2"))
             table.add_row(name, reset, f"{row['visits']:.3f}", *noises)
     console.print(table)
 

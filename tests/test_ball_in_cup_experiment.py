@@ -71,6 +71,15 @@ def test_the_number_of_threads_changes_nothing_but_the_time():
     assert one == two
 
 
+def test_the_gradient_of_the_mean_utility_is_that_of_the_sum_by_the_samples():
+    common = {"updates": 3, "samples": 4, "reuse": 2}
+    by_mean = run(Config(**common, methods=ball_in_cup.BY_MEAN, natural_step=1.0), 0)
+    shorter = run(Config(**common, methods="natural", natural_step=1.0 / 8), 0)
+    one, other = by_mean["methods"][ball_in_cup.BY_MEAN], shorter["methods"]["natural"]
+    assert one["curve"]["mean"] == other["curve"]["mean"]
+    assert len(set(one["curve"]["mean"])) > 1
+
+
 def test_fishers_exact_test_of_the_papers_counts():
     """Symmetric groups: twice the chance that 45 or more of the 81 catches fall to one of them."""
     tail = sum(comb(50, k) * comb(50, 81 - k) for k in range(45, 51)) / comb(100, 81)

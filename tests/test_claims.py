@@ -9,6 +9,7 @@ from test_theorems import evaluated, flat
 
 import mdpnewton as mn
 from mdpnewton.domains.mazes import HALLWAY
+from mdpnewton.experiments import careful
 
 
 def steepest_in(norm, gradient):
@@ -38,25 +39,13 @@ def test_section_5_1_the_second_method_is_steepest_ascent_in_the_norm_of_minus_h
     assert gradient @ step / length < 0.999 * steepest_in(wrong, gradient)
 
 
-def twins(offset):
-    """Two states, drawn anew at every step, that differ in a constant reward alone."""
-    transition = np.full((2, 2, 2), 0.5)
-    reward = np.array([[1.0, 0.0], [1.0 + offset, offset]])
-    return mn.FiniteMDP(transition, reward, np.full(2, 0.5), 0.5)
-
-
 def test_section_5_1_steps_are_careful_where_the_value_is_high():
-    features = np.zeros((2, 2, 2))
-    features[[0, 1], 0, [0, 1]] = 1.0  # one parameter a state, for its first action
-    policy, w = mn.Gibbs(features), jnp.zeros(2)
     for offset in (0.0, 1.0, 10.0):
-        pairs = evaluated(twins(offset), policy, w)
-        steps = {
-            name: flat(mn.direction(name, policy, w, pairs).value)
-            for name in ("steepest", "natural", "second_gauss_newton")
-        }
+        found = careful.steps_at(offset)
+        steps = found["steps"]
         low = 0.5 + 0.5 / (1 - 0.5) * (0.5 + offset / 2)
         high = low + offset
+        np.testing.assert_allclose(found["values"], [low, high], rtol=1e-12)
         for name in ("steepest", "natural"):  # they do not see the value
             assert steps[name][0] == pytest.approx(steps[name][1], rel=1e-9)
         ratio = steps["second_gauss_newton"][0] / steps["second_gauss_newton"][1]

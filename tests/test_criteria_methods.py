@@ -13,7 +13,7 @@ from test_controller_criteria import lean, small
 
 import mdpnewton as mn
 from mdpnewton.methods import METHODS, Precondition, names
-from mdpnewton.solve import Block, ConjugateGradient, Dense, Diagonal
+from mdpnewton.solve import Block, ConjugateGradient, Cubic, Dense, Diagonal, TrustRegion
 
 CRITERIA = {
     "discounted": "discounted_stopping",
@@ -52,6 +52,23 @@ def solved_with(form, terms):
     }[form]
 
 
+def within(solver, matrix, gradient):
+    """The step within a region, its multiplier by bisection."""
+    least, one = np.linalg.eigvalsh(matrix)[0], np.eye(len(gradient))
+    cubic = isinstance(solver, Cubic)
+    if least > 0 and not cubic:
+        step = np.linalg.solve(matrix, gradient)
+        if np.linalg.norm(step) <= solver.radius:
+            return step
+    low, high = max(0.0, -least), max(0.0, -least) + 1e4
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        step = np.linalg.solve(matrix + middle * one, gradient)
+        long = np.linalg.norm(step) > (2 * solver.radius * middle if cubic else solver.radius)
+        low, high = (middle, high) if long else (low, middle)
+    return step
+
+
 def expected(solver, matrix, gradient, states):
     """The direction by plain linear algebra; None where conjugate gradients stop early."""
     if isinstance(solver, Dense):
@@ -62,6 +79,8 @@ def expected(solver, matrix, gradient, states):
         blocks = np.split(np.arange(len(gradient)), states)
         parts = [np.linalg.solve(matrix[np.ix_(at, at)], gradient[at]) for at in blocks]
         return np.concatenate(parts)
+    if isinstance(solver, TrustRegion | Cubic):
+        return within(solver, matrix, gradient)
     assert isinstance(solver, ConjugateGradient)
     return np.linalg.solve(matrix, gradient) if np.linalg.eigvalsh(matrix)[0] > 0 else None
 

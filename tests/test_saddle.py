@@ -55,6 +55,7 @@ def told(ours, others):
 def test_the_verdict_says_what_the_pairs_say():
     low, high = [0.1, 0.2, 0.1, 0.2], [0.8, 0.9, 0.9, 0.8]
     assert "is ahead of" in told(high, low)
+    assert "is level with" in told(low, [x + 1e-5 for x in low])
     assert "is not told apart from" in told([0.1, 0.9, 0.2, 0.3], [0.2, 0.8, 0.1, 0.2])
     worse = dict.fromkeys(METHODS, high) | dict.fromkeys(METHODS[:2], low)
     cases = {"x": {"methods": {name: {"finals": f} for name, f in worse.items()}}}

@@ -92,7 +92,7 @@ def test_every_claim_has_one_of_four_verdicts():
 
 
 def test_a_verdict_has_no_number_of_ours_without_a_file():
-    names = r"\b(H12|H1|H2|A1|A2|\d+x\d+|Section [\d.]+)"  # of matrices, boards and sections
+    names = r"\b(H12|H1|H2|A1|A2|\d+x\d+|eq\. \(\d+\))"  # of matrices, boards and equations
     for _, _, number, _ in claims():
         bare = re.sub(r"<[^>]*>|" + names, "", number)
         assert not DIGITS.search(bare), number

@@ -87,6 +87,11 @@ EXPERIMENTS = {
         {"maze": "mccallum"},
         takes=Takes("10 s", "10 s", "10 s"),
     ),
+    "careful": Experiment(
+        "careful",
+        "Section 5.1: steepest ascent in the norm of -H2",
+        takes=Takes("10 s", "10 s", "10 s"),
+    ),
     "cartpole": Experiment(
         "cartpole",
         "Figure 4a: swing-up, read literally and with the preset",

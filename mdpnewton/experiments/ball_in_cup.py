@@ -25,8 +25,8 @@ from mdpnewton.training.black_box import BLACK_BOX_METHODS, Generation, maximize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CMA = "cma_es"
-PEERS: Looks = {CMA: Look("CMA-ES", "tab:gray")}
+CMA, BY_MEAN = "cma_es", "mean_natural"
+PEERS: Looks = {CMA: Look("CMA-ES", "tab:gray"), BY_MEAN: Look("natural, mean", "darkkhaki")}
 After = Callable[[float, np.ndarray], None]  # called after an update: samples' reward, new mean
 EVERY = 5  # the mean is played after every fifth update
 FINE = 0.001  # seconds per step when a mean that caught is played again
@@ -48,7 +48,8 @@ class Config:
         sigma: Initial standard deviation of every weight. The paper's precision is 0.01.
         scale: Factor that multiplies the demonstrated movement in the start.
         bump: Height of the start's sideways swing, in rad.
-        natural_step: Step size of the natural gradient.
+        natural_step: Step size of the natural gradient, of the sum of utilities, or with the method
+            "mean_natural" of their mean, which is as many times smaller as there are samples.
         steepest_step: Step size of steepest ascent.
         duration: Length of an episode in seconds.
         methods: Names of the methods, separated by commas.
@@ -72,8 +73,7 @@ class Config:
     threads: int = 2
 
     def __post_init__(self) -> None:
-        positive = ("sigma", "natural_step", "steepest_step", "duration")
-        bounds = {name: {"above": 0.0} for name in positive}
+        bounds = {n: {"above": 0.0} for n in ("sigma", "natural_step", "steepest_step", "duration")}
         check_settings(self, weighting=("pooled", "importance"), **bounds)
 
 
@@ -106,7 +106,7 @@ class Run(NamedTuple):
 
 def work(config: Config, seed: int) -> Work:
     """Rewards and catches of every method."""
-    known = (*BLACK_BOX_METHODS, CMA)
+    known = (*BLACK_BOX_METHODS, BY_MEAN, CMA)
     listed("reference", config.reference, known)
     names = listed("methods", config.methods, known)
     if CMA in names:
@@ -115,7 +115,7 @@ def work(config: Config, seed: int) -> Work:
     runs = Runs(searched, config, seed, names, config.runs)
     first = Runs(played_start, config, seed, ["start"], 1)
     done = yield [*first.jobs, *runs.jobs]
-    ((start,),) = first.of(done).values()
+    (start,) = first.of(done)["start"]
     found = {name: [Run(**one) for one in rows] for name, rows in runs.of(done).items()}
     methods = {name: _summary(rows) for name, rows in found.items()}
     _compare(methods, config.reference)
@@ -168,6 +168,7 @@ def _gaussian(
     config: Config, name: str, game: BallInCup, start: np.ndarray, seed: int, after: After
 ) -> np.ndarray:
     steps = {"natural": config.natural_step, "steepest": config.steepest_step}
+    steps[BY_MEAN] = config.natural_step / (config.samples * config.reuse)
 
     def update(generation: Generation) -> None:
         after(generation.record.objective, generation.mean)
@@ -176,7 +177,7 @@ def _gaussian(
         game,
         start,
         sigma=config.sigma,
-        method=name,
+        method=name.removeprefix("mean_"),
         step=steps.get(name, 1.0),
         budget=config.updates * config.samples + config.samples + 1,
         samples=config.samples,
@@ -239,8 +240,7 @@ def _compare(methods: dict[str, dict[str, Any]], reference: str) -> None:
 
 
 def _p_value(*counts: tuple[int, int]) -> float:
-    table = [[caught, runs - caught] for caught, runs in counts]
-    return float(scipy.stats.fisher_exact(table).pvalue)
+    return float(scipy.stats.fisher_exact([[c, runs - c] for c, runs in counts]).pvalue)
 
 
 def _shown(found: dict[str, list[Run]], start: np.ndarray) -> dict[str, Any]:

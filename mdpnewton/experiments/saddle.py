@@ -19,7 +19,7 @@ from rich.table import Table
 
 from mdpnewton.comparison.intervals import interval, paired_differences
 from mdpnewton.evaluators import ControllerEvaluator
-from mdpnewton.experiments.learning_curves import first_reaching
+from mdpnewton.experiments.learning_curves import first_reaching, median_reached
 from mdpnewton.experiments.runs import Runs
 from mdpnewton.experiments.settings import check_settings, listed
 from mdpnewton.files.pomdp import load_pomdp
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 NODES = {"load_unload": 2, "mccallum_grid": 3}
 METHODS = ("trust_region_newton", "cubic_newton", "second_gauss_newton", "natural", "adam")
 LEVEL = 0.95  # of the best value
+EVEN = 1e-3  # of it, below which a difference does not matter
 FRESH = 1000  # seed of the first start that is reported; those of tuning begin at 0
 
 
@@ -251,7 +252,9 @@ def _verdict(cases: Mapping[str, Any]) -> str:
         )
         gap = paired_differences({name: finals[name] for name in (ours, best)})[ours][best]
         word = "not told apart from"
-        if gap["low"] is not None and gap["low"] > 0:
+        if abs(gap["mean"]) < EVEN:
+            word = "level with"
+        elif gap["low"] is not None and gap["low"] > 0:
             word = "ahead of"
         elif gap["high"] is not None and gap["high"] < 0:
             word = "behind"
@@ -292,17 +295,17 @@ def table(results: dict[str, Any]) -> Table:
     )
     for case, found in results["cases"].items():
         shown.add_section()
-        shown.add_row(f"[b]{case}[/b]", "", "", "", "", "")
+        shown.add_row(f"[b]{case.replace('_', ' ')}[/b]", "", "", "", "", "")
         for method, one in found["methods"].items():
             label = look(method).label
             label += f", rate {found['tuning']['rate']}" if method == "adam" else ""
-            known = sorted(n for n in one["iterations_to_95_percent"] if n is not None)
+            median = median_reached(one["iterations_to_95_percent"])
             shown.add_row(
                 label,
                 f"{one['share']:.3f}",
                 f"{one['low']:.2f} to {one['high']:.2f}",
                 f"{one['reached']}/{len(one['finals'])}",
-                f"{known[len(known) // 2]}" if known else "-",
+                "-" if median is None else f"{median:.0f}",
                 f"{one['seconds']:.2g}",
             )
     shown.caption = results["verdict"]
