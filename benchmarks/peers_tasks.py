@@ -188,13 +188,9 @@ STUDIES = {
             Tracking=20_000,
             Ridge=20_000,
             Throws=5_000,
-        ),
-        tuple(Entry(learner, 5) for learner in (PRESET, LINEAR, MLP, PPO)),
-    ),
-    "unseen": Study(
-        "small tasks on which nothing was chosen",
-        small(
-            "unseen_tasks",
+        )
+        + small(
+            "more_tasks",
             Ball=10_000,
             Reservoir=30_000,
             Rooms=15_000,
@@ -203,6 +199,21 @@ STUDIES = {
             Arm=15_000,
             Lights=15_000,
             Toss=8_000,
+        ),
+        tuple(Entry(learner, 5) for learner in (PRESET, LINEAR, MLP, PPO)),
+    ),
+    "unseen": Study(
+        "small tasks that were written after the preset was frozen",
+        small(
+            "unseen_tasks",
+            Glider=15_000,
+            Tank=15_000,
+            Swing=15_000,
+            Errand=10_000,
+            Warehouse=15_000,
+            Juggled=15_000,
+            Springs=30_000,
+            Satellite=20_000,
         ),
         tuple(Entry(learner, 10) for learner in (PRESET, LINEAR, MLP, PPO)),
     ),

@@ -199,6 +199,7 @@ WRONG = {
     "TrustedStep(least": (lambda: mn.TrustedStep(0.05, least=0.1), "at most 0.05, got 0.1"),
     "TrustedStep(most": (lambda: mn.TrustedStep(0.05, most=0.01), "at least 0.05, got 0.01"),
     "TrustedStep(shorten": (lambda: mn.TrustedStep(shorten=1.5), "at most 1, got 1.5"),
+    "TrustedStep(fading": (lambda: mn.TrustedStep(fading=0), "above 0, got 0"),
     "TrustedStep(lengthen": (lambda: mn.TrustedStep(lengthen=0.5), "at least 1, got 0.5"),
     "Gaussian(floor": (lambda: mn.Gaussian(1, 1, floor=-1.0), "at least 0, got -1.0"),
     "NetworkGaussian(sigma floor": (

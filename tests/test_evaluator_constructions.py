@@ -83,6 +83,7 @@ WRONG = {
     "NetworkCritic(trace": lambda: mn.NetworkCritic(network, TABLE, trace=1.1),
     "NetworkCritic(rate": lambda: mn.NetworkCritic(network, TABLE, rate=0.0),
     "NetworkCritic(steps": lambda: mn.NetworkCritic(network, TABLE, steps=0),
+    "NetworkCritic(rows": lambda: mn.NetworkCritic(network, TABLE, rows=0),
     "Rivals(critics": lambda: mn.Rivals(CRITIC),
     "Rivals(critics none": lambda: mn.Rivals(CRITIC, None),
     "Rivals(old": lambda: mn.Rivals(CRITIC, CRITIC, old=1.0),

@@ -184,6 +184,20 @@ def test_the_limit_of_a_trusted_step_follows_what_steps_bring():
     assert chosen(mn.Step(0.1, False, "", share=0.55)).share == pytest.approx(0.4)  # 0.02
 
 
+def test_the_largest_step_shrinks_with_the_iterations():
+    rule = mn.TrustedStep(0.05, least=0.02, most=0.1, fading=10)
+
+    def chosen(iteration, share):
+        line = mn.Line(0.0, 1.0, 1.0, lambda t: t, divergence_at=lambda t: t**2)
+        line.previous = mn.Step(0.1, True, "", share=share)
+        return rule.choose(line, iteration).divergence
+
+    assert chosen(9, 2.0) == pytest.approx(0.1, rel=0.05)
+    assert chosen(19, 2.0) == pytest.approx(0.05, rel=0.05)
+    assert chosen(999, 2.0) == pytest.approx(0.02, rel=0.05)  # the smallest limit stays
+    assert chosen(19, 0.5) == pytest.approx(0.0275, rel=0.05)
+
+
 # -- directions
 
 
@@ -295,12 +309,11 @@ def test_an_anchored_critic_standardises_on_what_it_sees():
     assert (float(one.mean[0]), float(one.scale[0])) == (7.0, 1.0)  # a constant is only shifted
 
 
-def test_a_critic_that_forgets_gives_the_same_when_it_is_fitted_again():
+def test_a_linear_critic_is_the_same_when_it_is_fitted_again():
     draw = jax.random.key(0)
     features = mn.RandomFourier.drawn(draw, mn.Standardized(jnp.zeros(1), jnp.ones(1)), 5, 1.0)
     critic = mn.LinearCritic(features, anchored=True)
     batch = walk(np.sin(np.arange(12.0)))
-    assert critic.forgets
     once = critic.fitted(batch, 0.9, jnp.ones(12))
     twice = once.fitted(batch, 0.9, jnp.ones(12))
     np.testing.assert_array_equal(once.parameters, twice.parameters)
@@ -400,6 +413,34 @@ def test_only_the_newest_batch_is_fresh():
     told = evaluator.critic.fresh
     evaluator.again(None, policy, w)
     np.testing.assert_array_equal(evaluator.critic.fresh, told)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_critic_that_is_held_out_has_not_seen_the_newest_batch(held_out):
+    policy = mn.Gaussian(1, 1, lambda x: jnp.ones(1))
+    w = {"mean": jnp.zeros((1, 1)), "scale": jnp.zeros(1)}
+    seen = mn.Standardized(jnp.zeros(3), jnp.ones(3))
+    evaluator = mn.ActorCritic(
+        mn.GymnasiumSimulator("Pendulum-v1"),
+        mn.Rivals(
+            mn.LinearCritic(seen), mn.NetworkCritic(mn.mlp(jax.random.key(0), 4, 1, 4), seen)
+        ),
+        0.9,
+        episodes=1,
+        reuse=2,
+        held_out=held_out,
+    )
+    evaluator.evaluate(jax.random.key(0), policy, w)
+    first = evaluator.critic
+    pairs = evaluator.evaluate(jax.random.key(1), policy, w)
+    data = evaluator.memory.all()
+    judge = first if held_out else evaluator.critic
+    inside = [one.values(data.observations) for one in judge.critics]
+    expected = inside[int(np.argmin(evaluator.critic.errors))]
+    np.testing.assert_array_equal(pairs.state_value, expected)
+    again = evaluator.restored(evaluator.state()).again(None, policy, w)
+    for name in ("state_value", "advantage", "value"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(pairs, name))
 
 
 # -- what adapts

@@ -137,7 +137,7 @@ def test_a_state_that_does_not_fit_the_environment_is_refused_in_one_line():
         ("must be a whole number", {"seed": 0.5}),
         ("needs a list", {"recent": None}),
         ("needs bound, w, got w", {"recent": [{"w": state["w"]}]}),
-        ("needs memory, critic, here, returned_to, got nothing", {"evaluator": {}}),
+        ("needs memory, critic, judge, here, returned_to, got nothing", {"evaluator": {}}),
         ("needs a str, got NoneType", {"environment": None}),
         ("needs environment, method", {"more": 1}),
     ]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 
-from mdpnewton.checks import instance, number
+from mdpnewton.checks import flag, instance, number
 from mdpnewton.evaluation import Evaluation, Evaluator, State, WeightedPairs
 from mdpnewton.evaluators.critics import Critic, following
 from mdpnewton.evaluators.memory import Memory, importance_ratios, reached
@@ -39,13 +39,18 @@ class ActorCritic(Evaluator):
     shortens the horizon of the advantages, and the objective is the undiscounted return, so that
     steps are judged by what the gradient climbs.
 
+    With `held_out` the values are those of the critic before it was fitted to the newest batch. A
+    critic that has seen a batch explains part of its luck, and so of what its actions were worth.
+
     Attributes:
         critic: Estimate of V, as fitted at the last evaluation.
+        judge: Estimate of V that the last evaluation was made with.
         discount: Discount factor gamma of values and advantages.
         trace: Trace parameter lambda of the generalised advantages.
         ratio_limit: Upper limit of the importance ratios in the gradient.
         discounted_occupancy: Whether states are weighted by gamma to the power of their time step.
         unbiased_reuse: Whether earlier batches are weighted by products of importance ratios.
+        held_out: Whether values come from the critic before the newest fit, if it has had any.
         memory: Plays the batches and keeps the last ones.
         here: Mean and standard error of the return at the parameters evaluated last.
         returned_to: Statistics of the return at the point that the search returned to last.
@@ -64,11 +69,13 @@ class ActorCritic(Evaluator):
         ratio_limit: float = 2.0,
         discounted_occupancy: bool = True,
         unbiased_reuse: bool = False,
+        held_out: bool = False,
         capacity: int | None = None,
         share: float = math.inf,
     ):
         call = "ActorCritic"
         self.critic = instance(call, "critic", critic, Critic, "pass `LinearCritic(features)`")
+        self.judge, self.held_out = self.critic, flag(call, "held_out", held_out)
         self.discount = number(call, "discount", discount, least=0, most=1)
         self.trace = number(call, "trace", trace, least=0, most=1)
         self.ratio_limit = number(call, "ratio_limit", ratio_limit, least=1, infinite=True)
@@ -117,13 +124,14 @@ class ActorCritic(Evaluator):
         return self.discount if self.discounted_occupancy else 1.0
 
     def state(self) -> State:
-        """The memory, the critic's arrays (see `arrays_of`), and the statistics of the return.
+        """The memory, the critics' arrays (see `arrays_of`), and the statistics of the return.
 
         `here` lists the mean and the standard error, `returned_to` the fields of `Visited`.
         """
         return {
             "memory": self.memory.state(),
             "critic": arrays_of(self.critic),
+            "judge": arrays_of(self.judge),
             "here": list(self.here),
             "returned_to": list(self.returned_to),
         }
@@ -131,11 +139,12 @@ class ActorCritic(Evaluator):
     def restored(self, state: State) -> Self:
         """See `Evaluator`."""
         call, found = "ActorCritic.restored", copy(self)
-        memory, critic, here, returned_to = entries(
-            call, state, "memory", "critic", "here", "returned_to"
+        memory, critic, judge, here, returned_to = entries(
+            call, state, "memory", "critic", "judge", "here", "returned_to"
         )
         found.memory = self.memory.restored(memory)
         found.critic = with_arrays(call, "critic", self.critic, critic)
+        found.judge = with_arrays(call, "judge", self.critic, judge)
         mean, error = reals(call, "here", here, 2)
         found.here = (mean, error)
         mean, error, batches, returns = reals(call, "returned_to", returned_to, 4)
@@ -155,16 +164,19 @@ class ActorCritic(Evaluator):
         fresh: int = 0,
         fit: bool = True,
     ) -> WeightedPairs:
+        known = not math.isnan(self.here[0])
         self.here = (mean, error)
         data = self.memory.all()
         with threads_for(0):  # a critic's equations are few
-            found, self.critic = jax.block_until_ready(
+            found, self.critic, self.judge = jax.block_until_ready(
                 _evaluated(
                     policy,
                     w,
                     self.critic,
+                    self.judge,
                     data,
                     np.asarray(fit),
+                    np.asarray(self.held_out and known),
                     np.asarray(fresh),
                     discount=self.discount,
                     occupancy_discount=self.occupancy_discount,
@@ -220,16 +232,18 @@ def _evaluated(
     policy: Any,
     w: PyTree,
     critic: Critic,
+    judge: Critic,
     data: Trajectories,
     fit: ArrayLike,
+    earlier: ArrayLike,
     fresh: ArrayLike,
     *,
     discount: float,
     occupancy_discount: float,
     trace: float,
     limit: float | None,
-) -> tuple[_Weights, Critic]:
-    """The weights of all pairs, and the critic that they are made with.
+) -> tuple[_Weights, Critic, Critic]:
+    """The weights of all pairs, the critic after the fit, and the one that they are made with.
 
     All of it is one compiled program, whether the critic is fitted or has been before, so that both
     give the same bits. No `limit` is unbiased reuse. The last `fresh` of the valid rows are new.
@@ -237,15 +251,12 @@ def _evaluated(
     newest = data.valid & (data.valid.cumsum() > data.valid.sum() - fresh)
     ratios = importance_ratios(policy, w, data)
     traces = ratios if limit is None else jnp.minimum(ratios, 1.0)
-    fitted = critic.judged(data, discount, newest).fitted(data, discount, traces)
-    if not critic.forgets:
-        after_fit, rest = eqx.partition(fitted, eqx.is_array)
-        before = eqx.filter(critic, eqx.is_array)
-        chosen = jax.tree.map(lambda *both: jnp.where(fit, *both), after_fit, before)
-        fitted = eqx.combine(chosen, rest)
-    critic = fitted
-    state_value = critic.values(data.observations)
-    after = jnp.where(data.terminated, 0.0, critic.values(data.next_observations))
+    judged = critic.judged(data, discount, newest)
+    fitted = judged.fitted(data, discount, traces)
+    judge = _either(fit, _either(earlier, judged, fitted), judge)
+    fitted = _either(fit, fitted, critic)
+    state_value = judge.values(data.observations)
+    after = jnp.where(data.terminated, 0.0, judge.values(data.next_observations))
     surprise = data.rewards + discount * after - state_value
     advantage = accumulated(surprise, discount * trace * following(traces), data)
     if limit is None:
@@ -265,4 +276,13 @@ def _evaluated(
         (weights * (advantage - mean))[:, None],
         state_value,
     )
-    return found, critic
+    return found, fitted, judge
+
+
+def _either(which: ArrayLike, one: Critic, other: Critic) -> Critic:
+    """The arrays of `one` where `which` is true, otherwise those of `other`."""
+    arrays, rest = eqx.partition(one, eqx.is_array)
+    others = eqx.filter(other, eqx.is_array)
+    chosen = jax.tree.map(lambda *both: jnp.where(which, *both), arrays, others)
+    found: Critic = eqx.combine(chosen, rest)
+    return found

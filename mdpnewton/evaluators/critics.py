@@ -22,11 +22,6 @@ class Critic(eqx.Module):
     which the class declares them. Whatever a fit changes must therefore be a field.
     """
 
-    @property
-    def forgets(self) -> bool:
-        """Whether a fit depends on the data alone, so that another one gives the same critic."""
-        return False
-
     @abstractmethod
     def fitted(self, data: Trajectories, discount: float, ratios: Float[Array, " n"]) -> "Critic":
         """Return this critic with parameters fitted to the data.
@@ -108,11 +103,6 @@ class LinearCritic(Critic):
             refuse(call, "anchored", "needs features that can be, as `RandomFourier`")
         self.low, self.high = _constant(-jnp.inf), _constant(jnp.inf)
 
-    @property
-    def forgets(self) -> bool:
-        """Yes."""
-        return True
-
     @eqx.filter_jit
     def fitted(
         self, data: Trajectories, discount: float, ratios: Float[Array, " n"]
@@ -156,7 +146,8 @@ class NetworkCritic(Critic):
         features: Maps an observation to that feature vector.
         trace: Trace parameter $\lambda$.
         rate: Learning rate of Adam.
-        steps: Number of Adam steps per fit, each on the whole batch.
+        steps: Number of Adam steps per fit.
+        rows: Number of transitions per step, drawn at random, always in the same way; None for all.
         shift: Mean of the targets, which is subtracted before the network is fitted.
         scale: Standard deviation of the targets, by which the remainder is divided.
         low: Smallest possible value, from the smallest reward seen and the discount.
@@ -168,6 +159,7 @@ class NetworkCritic(Critic):
     trace: float = 0.9
     rate: float = 3e-3
     steps: int = 200
+    rows: int | None = eqx.field(static=True, default=None)
     shift: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(0.0))
     scale: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(0.0))
     low: Float[Array, ""] = eqx.field(default_factory=lambda: _constant(-jnp.inf))
@@ -180,6 +172,8 @@ class NetworkCritic(Critic):
         number(call, "trace", self.trace, least=0, most=1)
         number(call, "rate", self.rate, above=0)
         whole(call, "steps", self.steps, 1)
+        if self.rows is not None:
+            whole(call, "rows", self.rows, 1)
 
     @eqx.filter_jit
     def fitted(
@@ -201,21 +195,26 @@ class NetworkCritic(Critic):
         single = _single((arrays, inputs, (target - shift) / scale, weights))
         first, inputs, wanted, shares = single
 
-        def loss(arrays: PyTree) -> Array:
+        def loss(arrays: PyTree, inputs: Array, wanted: Array, shares: Array) -> Array:
             outputs: Array = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
             error: Array = shares @ (outputs - wanted) ** 2
             return error
 
-        def step(carry: Any, _: None) -> Any:
+        def step(carry: Any, some: Array | None) -> Any:
             arrays, state = carry
-            slope = jax.grad(loss)(arrays)
+            if some is None:
+                slope = jax.grad(loss)(arrays, inputs, wanted, shares)
+            else:
+                equal = jnp.full(some.shape, 1 / some.size, inputs.dtype)
+                slope = jax.grad(loss)(arrays, inputs[some], wanted[some], equal)
             with jax.numpy_dtype_promotion("standard"):  # Adam counts its steps with 32 bits
                 updates, state = optimizer.update(slope, state)
             return (optax.apply_updates(arrays, updates), state), None
 
         start = (first, optimizer.init(first))
-        (learnt, _), _ = jax.lax.scan(step, start, length=self.steps)
-        good = jnp.isfinite(loss(learnt))
+        drawn = None if self.rows is None else _drawn(data.valid, (self.steps, self.rows))
+        (learnt, _), _ = jax.lax.scan(step, start, drawn, length=self.steps)
+        good = jnp.isfinite(loss(learnt, inputs, wanted, shares))
         kept = jax.tree.map(
             lambda new, old: jnp.where(good, new.astype(old.dtype), old), learnt, arrays
         )
@@ -231,6 +230,15 @@ class NetworkCritic(Critic):
         outputs: Array = jax.vmap(eqx.combine(arrays, rest))(inputs).reshape(-1)
         wide = outputs.astype(self.scale.dtype)
         return jnp.clip(self.shift + self.scale * wide, self.low, self.high)
+
+
+def _drawn(valid: Bool[Array, " n"], shape: tuple[int, int]) -> Array:
+    """Numbers of valid rows, each as likely as the others; the draw depends on `valid` alone."""
+    first = jnp.argsort(~valid, stable=True)
+    found: Array = first[
+        jax.random.randint(jax.random.key(0), shape, 0, jnp.maximum(valid.sum(), 1))
+    ]
+    return found
 
 
 def _single(tree: PyTree) -> Any:

@@ -95,6 +95,8 @@ class TrustedStep(StepRule):
         tolerance: Number of standard errors by which U may fall.
         shorten: Factor of the limit after a step that was undone.
         lengthen: Factor of the limit after a step that stood.
+        fading: Number of iterations after which the largest limit falls, in inverse proportion to
+            the iterations: long steps are fast at first, and then follow noise.
     """
 
     divergence: float = 0.05
@@ -103,6 +105,7 @@ class TrustedStep(StepRule):
     tolerance: float = 2.0
     shorten: float = 0.5
     lengthen: float = 1.1
+    fading: float = math.inf
 
     def __check_init__(self) -> None:
         call = "TrustedStep"
@@ -112,16 +115,18 @@ class TrustedStep(StepRule):
         number(call, "tolerance", self.tolerance, least=0, infinite=True)
         number(call, "shorten", self.shorten, above=0, most=1)
         number(call, "lengthen", self.lengthen, least=1)
+        number(call, "fading", self.fading, above=0, infinite=True)
 
     def choose(self, line: Line, iteration: int) -> Step:
         """See `StepRule`."""
-        share, previous = 1.0, line.previous
+        limit, previous = self.divergence, line.previous
         if previous is not None:
             factor = self.shorten if previous.undone else self.lengthen
             limit = self.divergence * previous.share * factor
-            share = min(max(limit, self.least), self.most) / self.divergence
-        step = KLStep(self.divergence * share).choose(line, iteration)
-        return replace(step, share=share)
+        most = self.most * min(1.0, self.fading / (iteration + 1))
+        limit = max(min(limit, most), self.least)
+        step = KLStep(limit).choose(line, iteration)
+        return replace(step, share=limit / self.divergence)
 
     def keeps(self, before: Evaluation, after: Evaluation) -> bool:
         """See `StepRule`."""

@@ -59,6 +59,7 @@ def follow(training: Training) -> None:
         training.highest = bound, turned(training.kind, best, matrix)
     evaluator = training.evaluator
     evaluator.critic = _with_inputs(evaluator.critic, standardized, narrow)
+    evaluator.judge = _with_inputs(evaluator.judge, standardized, narrow)
 
 
 def turn(

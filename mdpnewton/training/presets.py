@@ -32,7 +32,7 @@ PolicyKind = Literal["linear", "rbf", "mlp"]
 Kind = Literal["linear", "rbf", "mlp", "own"]
 OWN: Kind = "own"  # a policy that the user gave
 CriticKind = Literal["linear", "network", "better"]
-ADAM = 40  # steps of the network critic per fit; it goes on from where it was
+ADAM, ROWS, RATE = 800, 128, 1e-3  # steps of a fit, which goes on from where the last one ended
 LEAST = 400  # transitions of the first batch, and of every batch unless the preset says less
 
 
@@ -68,6 +68,7 @@ class Preset:
         margin: Margin of the tight offset, as a share of the range of values.
         damping: Ridge of the solve, as a share of the matrix's mean diagonal.
         divergence: Mean KL divergence of the first step; see `TrustedStep` for those after it.
+        fading: Number of iterations after which the largest step shrinks, see `TrustedStep`.
         tolerance: Number of standard errors by which the batch return may fall before a step is
             undone.
         remembered: Number of iterations whose points compete to be the policy that is played. The
@@ -97,6 +98,7 @@ class Preset:
     margin: float = 0.2
     damping: float = 0.1
     divergence: float = 0.05
+    fading: float = 15.0
     tolerance: float = 2.0
     remembered: int = 5
     critic: CriticKind = "better"
@@ -112,6 +114,7 @@ class Preset:
             whole("Preset", "deadline", self.deadline)
         if self.discount is not None:
             number("Preset", "discount", self.discount, least=0, most=1)
+        number("Preset", "fading", self.fading, above=0, infinite=True)
         for name in ("limit", "divergence"):
             number("Preset", name, getattr(self, name), above=0)
         number("Preset", "share", self.share, above=0, infinite=True)
@@ -216,7 +219,8 @@ def critic_of(features: RandomFourier, preset: Preset) -> Critic:
         return linear
     inputs = features.standardized
     layers = mlp(jax.random.key(0), inputs.size, 1, preset.hidden)
-    network = NetworkCritic(layers, inputs, trace=preset.critic_trace, steps=ADAM)
+    trace = preset.critic_trace
+    network = NetworkCritic(layers, inputs, trace=trace, rate=RATE, steps=ADAM, rows=ROWS)
     return network if preset.critic == "network" else Rivals(linear, network)
 
 

@@ -275,6 +275,7 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
         trace=preset.trace,
         ratio_limit=preset.ratio_limit,
         discounted_occupancy=False,
+        held_out=True,
     )
 
 

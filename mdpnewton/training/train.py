@@ -235,7 +235,7 @@ def _search(
 
 def _step(preset: Preset, restarts: int) -> TrustedStep:
     """The rule for steps, whose limits are halved by every restart."""
-    rule = TrustedStep(preset.divergence, tolerance=preset.tolerance)
+    rule = TrustedStep(preset.divergence, tolerance=preset.tolerance, fading=preset.fading)
     smaller = {name: getattr(rule, name) / 2**restarts for name in ("divergence", "least", "most")}
     return replace(rule, **smaller)
 
