@@ -32,6 +32,10 @@ SIZED = ",".join(
         ),
     ]
 )
+RAW = (
+    "second_gauss_newton_10,second_gauss_newton_30,second_gauss_newton_100,second_gauss_newton_250,"
+    "expectation_maximization,natural_1,natural_10,natural_30,natural_100,steepest_0.001"
+)
 AT_ONE = "first_gauss_newton_at_1,second_gauss_newton_at_1"
 
 
@@ -61,6 +65,8 @@ SHOWN = {
     "manipulator-fixed-step": "manipulator-fixed-step --scale laptop --seed 100",
     "manipulator-sizes": "manipulator-fixed-step --scale laptop --seed 200 --set runs=6 "
     f"--set iterations=300 --set methods={SIZED}",
+    "manipulator-raw-sigma": "manipulator-fixed-step --scale laptop --seed 200 --set runs=6 "
+    f"--set iterations=300 --set sigma=raw --set methods={RAW}",
     "manipulator-line-search": "manipulator-line-search --scale laptop --seed 100 --set runs=16",
     "ball-in-cup": "ball-in-cup --scale paper --seed 100 --set threads=1",
     "ball-in-cup/two-seconds.json": "ball-in-cup --scale laptop --seed 200 --set duration=2 "
