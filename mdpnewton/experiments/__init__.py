@@ -91,6 +91,7 @@ EXPERIMENTS = {
         "careful",
         "Section 5.1: steepest ascent in the norm of -H2",
         takes=Takes("10 s", "10 s", "10 s"),
+        axes=("value of the one by value of the other", "its step by the other's"),
     ),
     "cartpole": Experiment(
         "cartpole",

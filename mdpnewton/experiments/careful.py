@@ -71,9 +71,15 @@ def work(config: Config, seed: int) -> Work:
     jobs = [Job(f"offset-{k}", where, {"offset": x}) for k, x in enumerate(offsets)]
     found = yield jobs
     rows = [found[job.name] for job in jobs]
+    ratios = [row["values"][1] / row["values"][0] for row in rows[:-1]]
+    steps = {name: [row["steps"][name] for row in rows[:-1]] for name in METHODS}
     return {
+        "methods": {
+            name: {"curve": {"x": ratios, "mean": [high / low for low, high in steps[name]]}}
+            for name in METHODS
+        },
         "values": [row["values"] for row in rows[:-1]],
-        "steps": {name: [row["steps"][name] for row in rows[:-1]] for name in METHODS},
+        "steps": steps,
         "shown": rows[-1],
     }
 
@@ -103,7 +109,6 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
     figure, axes = new_figure(1, 2)
     angles = np.linspace(0, 2 * np.pi, ANGLES)
     circle = np.stack([np.cos(angles), np.sin(angles)])
-    values = np.array(results["values"])
     for name in METHODS:
         label, color = look(name)
         norm = np.array(results["shown"]["norms"][name])
@@ -113,8 +118,8 @@ def draw(results: dict[str, Any], config: Config) -> dict[str, "Figure"]:
         step = np.array(results["shown"]["steps"][name])
         step = step / np.sqrt(step @ norm @ step) * np.sqrt(size)
         axes[0].annotate("", step, (0, 0), arrowprops={"arrowstyle": "->", "color": color})
-        low, high = np.array(results["steps"][name]).T
-        axes[1].plot(values[:, 1] / values[:, 0], high / low, color=color, label=label, marker=".")
+        drawn = results["methods"][name]["curve"]
+        axes[1].plot(drawn["x"], drawn["mean"], color=color, label=label, marker=".")
     axes[0].set_aspect("equal")
     axes[0].set_xlabel("parameter of the state of low value")
     axes[0].set_ylabel("parameter of the state of high value")

@@ -73,7 +73,8 @@ class RegionStep(StepRule):
         if after is not None:
             noise = self.noise * math.hypot(before.objective_error, after.objective_error)
             slack = noise + ROUND_OFF * max(abs(before.objective), abs(after.objective))
-            ratio = (after.objective - before.objective + slack) / (at.gain + slack)
+            if math.isfinite(slack):  # values that overflow say nothing
+                ratio = (after.objective - before.objective + slack) / (at.gain + slack)
         radius = at.radius
         if ratio < self.poor:  # a step that the region did not limit would come again
             radius = self.shrink * (at.radius if at.boundary else min(at.radius, line.norm))

@@ -230,8 +230,8 @@ class Training:
             )
         simulator = simulator_of(name if simulator is None else simulator)
         try:
-            deadline = Preset(**parts["preset"]).deadline
-            simulator = timed(simulator, deadline) if deadline else simulator
+            if deadline := Preset(**parts["preset"]).deadline:
+                simulator = timed(simulator, deadline)
             return _rebuilt(call, simulator, parts, policy)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -242,8 +242,7 @@ class Training:
 
 def parts_of(call: str, state: State) -> dict[str, Any]:
     """The entries of a state by name; `SPACES` is None in one that was saved without it."""
-    older = isinstance(state, dict) and SPACES not in state
-    given = {**state, SPACES: None} if older else state
+    given = {SPACES: None, **state} if isinstance(state, dict) else state
     return dict(zip((*PARTS, SPACES), entries(call, given, *PARTS, SPACES), strict=True))
 
 
@@ -262,11 +261,11 @@ def untrusted_module(environment: str, trusted: str = "") -> str:
 
 def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) -> ActorCritic:
     """The evaluator of a preset that has been adapted, without any batch yet."""
-    least = preset.least_transitions or 0
+    least, discount = preset.least_transitions or 0, preset.discount
     return ActorCritic(
         simulator,
         critic_of(features, preset),
-        1.0 if preset.discount is None else preset.discount,
+        1.0 if discount is None else discount,
         episodes=preset.episodes,
         least_transitions=least,
         reuse=preset.reuse,
@@ -282,8 +281,8 @@ def evaluator_of(simulator: Simulator, features: RandomFourier, preset: Preset) 
 def _progress(call: str, line: Any) -> Progress:
     """One line of a saved history."""
     text = instance(call, "history", line, str, "train again")
-    progress: Progress = rebuilt(call, Progress, json.loads(text))
-    return progress
+    found: Progress = rebuilt(call, Progress, json.loads(text))
+    return found
 
 
 def _rebuilt(
@@ -294,7 +293,7 @@ def _rebuilt(
     preset, kind, policy = saved.preset, parts["kind"], saved.policy
     known = training_methods(preset, kind, policy=policy)
     highest = restored_points(call, "highest", saved.w, parts["highest"])
-    blind = sequence(call, "blind", parts["blind"])
+    blind = reals(call, "blind", parts["blind"], len(sequence(call, "blind", parts["blind"])))
     restarts, anchors = (
         [whole(call, name, one) for one in sequence(call, name, parts[name])]
         for name in ("restarts", "anchors")
@@ -311,7 +310,7 @@ def _rebuilt(
         saved.w,
         evaluator_of(simulator, saved.features, preset).restored(parts["evaluator"]),
         saved.recent,
-        list(reals(call, "blind", blind, len(blind))),
+        list(blind),
         highest[0] if highest else None,
         restarts,
         anchors,
