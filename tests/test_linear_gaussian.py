@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 from smoothing import close, problem, reference
 
 import mdpnewton as mn
-from mdpnewton.evaluators.linear_gaussian import log_objective
+from mdpnewton.evaluators.linear_gaussian_moments import log_objective
 
 CASES = [
     dict(seed=0, links=1, horizon=1),

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, PyTree, Scalar
 from numpy.typing import ArrayLike
 
 from mdpnewton.analysis.spectra import Spectrum
-from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator, Measure
+from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
+from mdpnewton.evaluators.linear_gaussian_moments import Measure
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
 from mdpnewton.policies.affine import AffineGaussian
 
@@ -47,7 +48,7 @@ def derivatives(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> De
     """Compute all of them in one call, in time linear in the horizon; `jax.vmap` may be applied."""
     found = LinearGaussianEvaluator(mdp).moments(policy, w)
     variance = jnp.exp(2 * policy.log_sigma(w))
-    slope = variance * found.excess
+    slope = variance * jnp.trace(found.excess)
     return Derivatives(
         log_objective=found.log_objective,
         gain=found.gradient[:, :-1],

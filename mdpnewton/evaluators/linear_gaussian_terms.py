@@ -7,13 +7,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.curvature import curvature
-from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator, log_objective
+from mdpnewton.evaluators.linear_gaussian import LinearGaussianEvaluator
+from mdpnewton.evaluators.linear_gaussian_moments import Affine, law_of, log_objective
 from mdpnewton.models.linear_gaussian import LinearGaussianMDP
-from mdpnewton.policies.affine import AffineGaussian
 
 
 def linear_gaussian_terms(
-    mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree
+    mdp: LinearGaussianMDP, policy: Affine, w: PyTree
 ) -> dict[str, Float[Array, "n n"]]:
     r"""The parts of $\nabla\nabla^\top U / U$ over the flattened parameters, eqs. (17) to (20).
 
@@ -37,7 +37,7 @@ def linear_gaussian_terms(
 
 
 @eqx.filter_jit
-def _blocks(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[Array, Array]:
+def _blocks(mdp: LinearGaussianMDP, policy: Affine, w: PyTree) -> tuple[Array, Array]:
     """The Hessian of U over U, and the sum of its blocks within single steps.
 
     Both are sums of blocks of one matrix over the parameters of all steps.
@@ -47,7 +47,7 @@ def _blocks(mdp: LinearGaussianMDP, policy: AffineGaussian, w: PyTree) -> tuple[
 
     def objective(rows: Float[Array, "H n"]) -> Array:
         ws = jax.vmap(unravel)(rows)
-        return log_objective(mdp, ws["mean"], jnp.exp(2 * jax.vmap(policy.log_sigma)(ws)))
+        return log_objective(mdp, *jax.vmap(lambda w: law_of(policy, w, mdp.n_states))(ws))
 
     slope, product = jax.linearize(jax.grad(objective), jnp.broadcast_to(flat, shape))
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from mdpnewton.checks import instance
 from mdpnewton.evaluation import Evaluator, WeightedPairs
+from mdpnewton.evaluators.affine_features import affine_map
 from mdpnewton.models.quadratic import QuadraticMDP, power_sum
 from mdpnewton.policies.affine import AffineGaussian, Deviation
 from mdpnewton.policies.full_gaussian import FullGaussian
@@ -225,13 +226,13 @@ def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndar
         states, mean, features = policy.n_states, w["mean"], np.eye(policy.n_states + 1)
         covariance = np.exp(2 * np.asarray(policy.log_sigma(w))) * np.eye(policy.n_actions)
     elif isinstance(policy, LinearGaussian):
-        states, mean, features = d, w, _affine(policy.features, d)
+        states, mean, features = d, w, affine_map("QuadraticEvaluator", policy.features, d)
         covariance = np.asarray(policy.covariance)
     elif isinstance(policy, FullGaussian):
-        states, mean, features = d, w["mean"], _affine(policy.features, d)
+        states, mean, features = d, w["mean"], affine_map("QuadraticEvaluator", policy.features, d)
         covariance = np.asarray(_covariance(policy, w))
     elif isinstance(policy, Gaussian):
-        states, mean, features = d, w["mean"], _affine(policy.features, d)
+        states, mean, features = d, w["mean"], affine_map("QuadraticEvaluator", policy.features, d)
         covariance = np.diag(np.exp(2 * np.asarray(policy.log_sigma(w))))
     else:
         raise ValueError(
@@ -247,25 +248,6 @@ def _law(policy: Any, w: PyTree, mdp: QuadraticMDP) -> tuple[np.ndarray, np.ndar
     return np.asarray(mean) @ features, covariance
 
 
-def _affine(features: Any, d: int) -> np.ndarray:
-    """The matrix F in phi(s) = F (s, 1)."""
-    probes = np.random.default_rng(0).normal(size=(d + 2, d))
-    points = np.concatenate([np.zeros((1, d)), np.eye(d), -np.eye(d), probes, 10 * probes])
-    seen = np.asarray(_mapped(features, jnp.asarray(points)))
-    origin = seen[0]
-    F = np.concatenate([seen[1 : d + 1] - origin, origin[None]]).T
-    expected = points @ F[:, :-1].T + origin
-    if not np.allclose(seen, expected, rtol=1e-9, atol=1e-9 * np.abs(F).max()):
-        raise ValueError("`QuadraticEvaluator` needs features that are affine in the state.")
-    return F
-
-
 @eqx.filter_jit
 def _covariance(policy: FullGaussian, w: PyTree) -> Array:
     return policy.covariance(w)
-
-
-@eqx.filter_jit
-def _mapped(features: Any, states: Array) -> Array:
-    phi: Array = jax.vmap(features)(states)
-    return phi

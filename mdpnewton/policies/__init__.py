@@ -12,7 +12,7 @@ from mdpnewton.policies.check import PolicyCheck, check_policy
 from mdpnewton.policies.controller import FiniteStateController
 from mdpnewton.policies.diagonal_gaussian import DiagonalGaussian
 from mdpnewton.policies.features import OneHot, RadialBasis, RandomFourier, Standardized
-from mdpnewton.policies.full_gaussian import FullGaussian
+from mdpnewton.policies.full_gaussian import FullDeviation, FullGaussian
 from mdpnewton.policies.gaussian import Gaussian, LinearGaussian
 from mdpnewton.policies.linear_softmax import LinearSoftmax
 from mdpnewton.policies.network import NetworkCategorical, NetworkGaussian, mlp
@@ -27,6 +27,7 @@ __all__ = [
     "Deviation",
     "DiagonalGaussian",
     "FiniteStateController",
+    "FullDeviation",
     "FullGaussian",
     "Gaussian",
     "Gibbs",

@@ -1,6 +1,7 @@
 """Gaussian policies whose full covariance is learnt."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -19,6 +20,26 @@ from mdpnewton.policies.gaussian import STATE_FEATURES, Features, identity, weig
 Precision = Literal["precision", "precision_root"]
 
 
+class FullDeviation(eqx.Module):
+    """All actions of a state at once, given by their first two moments, as `Deviation` does.
+
+    Attributes:
+        at: Gain and offset [K | m] of a policy, from which the residual is measured.
+        covariance: Covariance of that policy, from which the excess is measured.
+        residual: Mean of a - K s - m.
+        excess: Covariance of the actions about their mean, minus that of the policy.
+    """
+
+    at: Float[Array, "*pairs k x"]
+    covariance: Float[Array, "*pairs k k"]
+    residual: Float[Array, "*pairs k"]
+    excess: Float[Array, "*pairs k k"]
+
+    def mean(self, state: Float[Array, " d"]) -> Float[Array, "*pairs k"]:
+        """Mean of the actions in a state."""
+        return self.residual + self.at @ jnp.append(state, 1.0)
+
+
 class FullGaussian(Policy):
     r"""$\pi(a|s;w) = N(a \,|\, M\phi(s), \Lambda^{-1})$ with M and $\Lambda$ learnt, Section 4.2.1.
 
@@ -26,7 +47,8 @@ class FullGaussian(Policy):
     row, of the precision $\Lambda$ itself, or of its factor L with $\Lambda = L L^\top$
     (`precision_root`, as in Section 6.6). Either way log pi is concave in the mean and in the
     scale, and not jointly. Where $\Lambda$ is not positive definite log pi is NaN, so that a search
-    undoes a step to there; a factor is never wrong, but where its diagonal is zero.
+    undoes a step to there; a factor is never wrong, but where its diagonal is zero. An action is an
+    array, or a `FullDeviation`, for which `log_prob` is the average of log pi.
 
     Attributes:
         n_actions: Dimension k of an action.
@@ -69,9 +91,13 @@ class FullGaussian(Policy):
         r"""$\Lambda^{-1}$; NaN where $\Lambda$ is not positive definite."""
         return inverse(self.precision(w))
 
-    def log_prob(self, w: dict[str, Array], state: Any, action: Float[Array, " k"]) -> Scalar:
-        """The log-density of the action."""
-        error = action - w["mean"] @ self.features(state)
+    def log_prob(self, w: dict[str, Array], state: Any, action: Any) -> Scalar:
+        """The log-density of the action, or its average over a `FullDeviation`."""
+        if isinstance(action, FullDeviation):
+            about = self.log_prob(w, state, action.mean(state))
+            spread = action.covariance + action.excess
+            return about - 0.5 * jnp.sum(self.precision(w) * spread)
+        error: Array = action - w["mean"] @ self.features(state)
         normal = 0.5 * self.n_actions * jnp.log(2 * jnp.pi)
         if self.scale == "precision":
             precision = self._symmetric(w["scale"])
@@ -128,10 +154,18 @@ class FullGaussian(Policy):
 
     def maximum(self, w: PyTree, pairs: WeightedPairs) -> PyTree:
         """The value-weighted least-squares fit of the mean, then the covariance about it."""
+        spread = None
+        if isinstance(pairs.actions, FullDeviation):
+            spread = pairs.actions.covariance + pairs.actions.excess
+            actions = jax.vmap(FullDeviation.mean)(pairs.actions, pairs.states)
+            pairs = replace(pairs, actions=actions)
         mean = weighted_fit(self.features, w["mean"], pairs)
         phi = jax.vmap(self.features)(pairs.states)
         error = pairs.actions - jnp.einsum("kd,nd->nk", mean, phi)[:, None]
-        covariance = jnp.einsum("nj,njk,njl->kl", pairs.value, error, error) / pairs.value.sum()
+        covariance = jnp.einsum("nj,njk,njl->kl", pairs.value, error, error)
+        if spread is not None:
+            covariance = covariance + jnp.einsum("nj,njkl->kl", pairs.value, spread)
+        covariance = covariance / pairs.value.sum()
         return {"mean": mean, "scale": self._scale(covariance)}
 
     def _scale(self, covariance: Array) -> Array:
