@@ -137,6 +137,7 @@ def _whitened(C: Float[Array, "r r"], X: Float[Array, "r n"]) -> tuple[Scalar, A
 
 @eqx.filter_jit
 def value(mdp: LinearGaussianMDP, policy: Affine, w: PyTree, logarithm: bool) -> Array:
+    """Log U, or U itself."""
     found = log_objective(mdp, *_repeated(mdp, policy, w))
     return found if logarithm else jnp.exp(found)
 
