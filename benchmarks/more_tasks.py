@@ -1,9 +1,8 @@
 """Eight more small environments for choosing.
 
 They differ from those of choosing_tasks.py in what moves and in what pays: a ball on a beam, a
-reservoir, heated rooms, a docking ship, a shaken pendulum, an arm, traffic lights, a toss. They
-were written as unseen ones, before the preset was done; nothing had been run on them when others
-took that place. The ids are `more_tasks:Ball-v0` and so on, see `TASKS`.
+reservoir, heated rooms, a docking ship, a shaken pendulum, an arm, traffic lights, a toss. The ids
+are `more_tasks:Ball-v0` and so on, see `TASKS`.
 """
 
 import numpy as np

@@ -203,7 +203,7 @@ STUDIES = {
         tuple(Entry(learner, 5) for learner in (PRESET, LINEAR, MLP, PPO)),
     ),
     "unseen": Study(
-        "small tasks that were written after the preset was frozen",
+        "small tasks on which nothing was chosen",
         small(
             "unseen_tasks",
             Glider=15_000,

@@ -1,4 +1,4 @@
-"""Eight small environments that were written after the preset was frozen, and never used to choose.
+"""Eight small environments on which nothing was chosen.
 
 A glider, a heated tank, a swing, an errand, a warehouse, a juggled ball, a chain of springs, a
 satellite. The ids are `unseen_tasks:Glider-v0` and so on, see `TASKS`.

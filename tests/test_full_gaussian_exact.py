@@ -124,6 +124,9 @@ def test_other_policies_are_refused_in_one_line():
     bent = mn.FullGaussian(2, 4, jnp.square)
     with pytest.raises(ValueError, match="features that are affine in the state"):
         evaluator.evaluate(None, bent, bent.initial_parameters())
+    short = mn.FullGaussian(2, 3)
+    with pytest.raises(ValueError, match="a policy for 3 features, but for the MDP's 4 dimensions"):
+        evaluator.evaluate(None, short, short.initial_parameters())
     gibbs = mn.Gaussian(2, 4)
     with pytest.raises(ValueError, match="`AffineGaussian` and `FullGaussian` alone, got Gaussian"):
         evaluator.evaluate(None, gibbs, gibbs.initial_parameters())

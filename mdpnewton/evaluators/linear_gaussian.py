@@ -68,7 +68,12 @@ class LinearGaussianEvaluator(Evaluator):
             )
         states = shape[1]
         if isinstance(policy, FullGaussian):
-            affine_map(call, policy.features, states)
+            size = len(affine_map(call, policy.features, states))
+            if size != policy.n_features:
+                raise ValueError(
+                    f"`{call}` got a policy for {policy.n_features} features, but for the MDP's "
+                    f"{states} dimensions its features have {size}."
+                )
         else:
             states = policy.n_states
         if (policy.n_actions, states) != shape:

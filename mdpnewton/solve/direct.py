@@ -1,6 +1,6 @@
 """Direct solves: the whole matrix, its diagonal blocks, or its diagonal."""
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,7 +13,6 @@ from mdpnewton.checks import flag, number
 from mdpnewton.solve.report import Operator, Solver, SolveReport, length
 from mdpnewton.threads import threads_for
 
-Solved = TypeVar("Solved")
 SMALL = 16  # rows of blocks that are solved side by side
 
 
@@ -43,7 +42,9 @@ class Dense(Solver):
         matrix = A.dense()
         ridge = self.ridge + _relative(np.diagonal(matrix), self.relative_ridge)
         with threads_for(flat.size**3):
-            x, seen = _finished(_solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute))
+            x, seen = jax.block_until_ready(
+                _solve_symmetric(matrix, flat, jnp.asarray(ridge), self.absolute)
+            )
         system = (matrix[None], x[None], flat[None], ridge)
         return unravel(x), _report("dense", [seen], ridge, flat, [system])
 
@@ -75,7 +76,9 @@ class Block(Solver):
             diagonals = np.diagonal(blocks, axis1=1, axis2=2)
             ridge = self.ridge + _relative(diagonals, self.relative_ridge)
             with threads_for(blocks.size * blocks.shape[1]):
-                x, what = _finished(_solve_blocks(blocks, rows, np.asarray(ridge), self.absolute))
+                x, what = jax.block_until_ready(
+                    _solve_blocks(blocks, rows, np.asarray(ridge), self.absolute)
+                )
             solved.append(x.reshape(leaf.shape))
             seen.append(what)
             systems.append((blocks, x, rows, ridge))
@@ -117,12 +120,6 @@ def _relative(diagonal: Any, share: float) -> float:
         return 0.0
     mean = float(np.abs(diagonal).mean())
     return share * mean if np.isfinite(mean) else 0.0
-
-
-def _finished(found: Solved) -> Solved:
-    """What was found, once it is there: compiled work goes on after a call returns."""
-    done: Solved = jax.block_until_ready(found)
-    return done
 
 
 class _Seen(NamedTuple):
