@@ -164,7 +164,7 @@ VARIANTS: Looks = {
     **_shades(
         *("steepest", "steepest ascent", SIZES),
         [
-            "honeydew",
+            "darkseagreen",
             "palegreen",
             "lightgreen",
             "limegreen",
@@ -172,7 +172,7 @@ VARIANTS: Looks = {
             "seagreen",
             "green",
             "darkgreen",
-            "black",
+            "darkslategray",
         ],
     ),
     "long_mean_30": Look("mean step 30, EM's sigma", "tab:orange"),
